@@ -1,0 +1,43 @@
+# Needs make and a Python >= 3.11; everything else is installed into .venv on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+SHELL := /bin/bash
+
+.DEFAULT_GOAL := help
+.PHONY: help setup plan test test-all docs clean
+
+help: ## Lists the targets.
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.venv/.core: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("ilbo needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[rddl]'
+	@touch $@
+
+.venv/.dev: .venv/.core
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+setup: .venv/.dev ## Creates .venv with everything in it, and does no more.
+
+plan: .venv/.core ## Trains a policy for navigation-3 and draws its learning curve and paths.
+	$(BIN)/ilbo simulate navigation-3 --policy heuristic
+
+test: .venv/.dev ## Lint, types and the quick tests.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+test-all: .venv/.dev ## Everything `make test` runs, and the slow tests.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -m 'slow or not slow'
+
+docs: .venv/.dev ## Builds the documentation into docs/_build.
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
+
+clean: ## Removes .venv and what was built.
+	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache
