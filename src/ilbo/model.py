@@ -28,8 +28,10 @@ class Model(eqx.Module):
     the action, and writes `transition`, `reward` and `bounds`; the rest has defaults.
     """
 
-    if TYPE_CHECKING:  # a class attribute or a field, as suits the subclass
-        law: Law
+    if TYPE_CHECKING:  # at run time a class attribute or a field, as suits the subclass
+
+        @property
+        def law(self) -> Law: ...
 
     def noise(self, key: Key[Array, ""]) -> Noise:
         """Draws the noise ξ [k] of one step."""

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ilbo.model import Model, Problem
-from ilbo.noise import Gaussian, Law
+from ilbo.noise import Gaussian
 
 
 class Navigation(Model):
@@ -21,7 +21,7 @@ class Navigation(Model):
     centers: Float[Array, "zones 2"]
     decays: Float[Array, " zones"]
     move_variance: Float[Array, " 2"]
-    law: Law = Gaussian(2)
+    law = Gaussian(2)
 
     def deceleration(self, location: Array) -> Array:
         """Fraction of a move that is left at the location."""
