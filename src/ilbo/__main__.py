@@ -1,0 +1,7 @@
+"""`python -m ilbo`: the `ilbo` command where it is not on the path."""
+
+import sys
+
+from ilbo.cli import main
+
+sys.exit(main())

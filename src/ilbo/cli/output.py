@@ -1,0 +1,66 @@
+"""What the sub-commands print: results on standard output, remarks on standard error."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def print_json(value: Any) -> None:
+    """Prints one JSON object; arrays become lists, what is not finite becomes null."""
+    print(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False))
+
+
+def note(text: str) -> None:
+    """A remark or progress line on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_table(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
+    """A table: drawn by rich on a terminal, plain aligned text elsewhere.
+
+    Columns whose cells all start with a digit or a sign are aligned to the right.
+    """
+    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
+    right = [all(cell[:1] in "-−+0123456789" for cell in column) for column in cells]
+    if not sys.stdout.isatty():
+        for row in [columns, *rows]:
+            print(_aligned(row, [columns, *rows], right))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column, numeric in zip(columns, right, strict=True):
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _aligned(row: list[str], rows: list[list[str]], right: list[bool]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "  ".join(
+        cell.rjust(width) if numeric else cell.ljust(width)
+        for cell, width, numeric in zip(row, widths, right, strict=True)
+    ).rstrip()
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):  # NumPy and JAX arrays and scalars
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,61 @@
+"""`ilbo simulate`: simple policies, the yardsticks of a problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class Command:
+    """Simulate a simple policy and sum up its returns."""
+
+    problem: Positional[str]
+    """A built-in problem (see `ilbo problems`), a generated chain such as "reservoir(100, 0)", an
+    RDDL domain file, or rddl:NAME/INSTANCE."""
+    instance: Positional[str | None] = None
+    """The RDDL instance file, where the problem is a domain file."""
+    policy: Literal["random", "midpoint", "heuristic"] = "random"
+    """Uniform within the action bounds, their middle, or the problem's hand-written controller."""
+    episodes: int = 64
+    """How many episodes."""
+    seed: int = 0
+    """Seed of the noise: the same for every policy."""
+    start: tuple[float, ...] | None = None
+    """The start state, one number for each state component; the problem's own if not given."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+    def run(self) -> int:
+        import ilbo
+        from ilbo.cli.output import print_json
+        from ilbo.rollout import POLICIES
+
+        problem = ilbo.make(self.problem, self.instance)
+        policy = POLICIES[self.policy](problem.exact)
+        result = ilbo.evaluate(problem, policy, self.seed, self.episodes, self.start)
+        if self.json:
+            print_json(
+                {
+                    "problem": problem.name,
+                    "policy": self.policy,
+                    "episodes": result.episodes,
+                    "seed": self.seed,
+                    "mean": result.mean,
+                    "std": result.std,
+                    "ci95": result.ci95,
+                    "discounted_mean": result.discounted_mean,
+                    "discounted_std": result.discounted_std,
+                    "violations": result.violations,
+                }
+            )
+            return 0
+        low, high = result.ci95
+        print(f"{problem.name}, {self.policy} policy, {result.episodes} episodes")
+        print(f"return      {result.mean:.2f} ± {result.std:.2f}   95 % [{low:.2f}, {high:.2f}]")
+        print(f"discounted  {result.discounted_mean:.2f} ± {result.discounted_std:.2f}")
+        if result.violations:
+            print(f"violations  {result.violations:.2f} constraints an episode")
+        return 0
