@@ -13,6 +13,8 @@ import numpy as np
 from jax.scipy import stats
 from jaxtyping import Array, Float, Key
 
+from ilbo import sampling
+
 
 class Law(eqx.Module):
     """Law of a vector ξ [size] with independent components, each with a density."""
@@ -54,7 +56,7 @@ class Gaussian(Law):
         return self.count
 
     def sample(self, key, shape=()):
-        return jax.random.normal(key, (*shape, self.count))
+        return sampling.normal(key, (*shape, self.count))
 
     def log_prob(self, noise):
         return stats.norm.logpdf(noise)
@@ -81,7 +83,7 @@ class Gamma(Law):
         return self.shape.shape[0]
 
     def sample(self, key, shape=()):
-        return standard_gamma(key, jnp.broadcast_to(self.shape, (*shape, self.size)))
+        return sampling.standard_gamma(key, jnp.broadcast_to(self.shape, (*shape, self.size)))
 
     def log_prob(self, noise):
         return gamma_log_prob(noise, self.shape)
@@ -170,7 +172,7 @@ class Beta(Law):
 
     def sample(self, key, shape=()):
         shapes = jnp.broadcast_to(jnp.stack([self.a, self.b]), (*shape, 2, self.size))
-        draws = standard_gamma(key, shapes)
+        draws = sampling.standard_gamma(key, shapes)
         return draws[..., 0, :] / jnp.sum(draws, axis=-2)
 
     def log_prob(self, noise):
@@ -208,7 +210,7 @@ class Student(Law):
     def sample(self, key, shape=()):
         key_normal, key_gamma = jax.random.split(key)
         half = jnp.broadcast_to(self.degrees / 2, (*shape, self.size))
-        spread = jnp.sqrt(half / standard_gamma(key_gamma, half))
+        spread = jnp.sqrt(half / sampling.standard_gamma(key_gamma, half))
         return spread * jax.random.normal(key_normal, (*shape, self.size))
 
     def log_prob(self, noise):
@@ -266,47 +268,6 @@ def gamma_log_prob(x: Array, shape: Array) -> Array:
     safe = jnp.where(inside, x, 1.0)
     log_prob = (shape - 1) * jnp.log(safe) - safe - jax.scipy.special.gammaln(shape)
     return jnp.where(inside, log_prob, -jnp.inf)
-
-
-def standard_gamma(key: Key[Array, ""], shape: Array) -> Array:
-    """Exact Gamma(shape, 1) draws by Marsaglia and Tsang's rejection, in vector code.
-
-    One proposal for every element settles over 95 % of them; the rest are gathered and proposed for
-    again until none is left. Element-by-element rejection is many times slower on a CPU.
-    """
-    wanted = shape.ravel()
-    boost_key, first_key, key = jax.random.split(key, 3)
-    boosted = jnp.where(wanted < 1, wanted + 1, wanted)
-    draw, accepted = _propose_gamma(first_key, boosted)
-    gathered = min(wanted.size, max(wanted.size // 8, 64))
-
-    def again(carry):
-        key, draw, accepted = carry
-        key, round_key = jax.random.split(key)
-        (index,) = jnp.nonzero(~accepted, size=gathered, fill_value=wanted.size)
-        proposal, good = _propose_gamma(round_key, boosted.at[index].get(mode="clip"))
-        draw = draw.at[index].set(proposal, mode="drop")
-        return key, draw, accepted.at[index].set(good, mode="drop")
-
-    _, draw, _ = jax.lax.while_loop(lambda carry: ~jnp.all(carry[2]), again, (key, draw, accepted))
-
-    def shrink(draw):
-        u = jax.random.uniform(boost_key, wanted.shape, minval=jnp.finfo(draw.dtype).tiny)
-        return jnp.where(wanted < 1, draw * u ** (1 / jnp.minimum(wanted, 1.0)), draw)
-
-    return jax.lax.cond(jnp.any(wanted < 1), shrink, lambda draw: draw, draw).reshape(shape.shape)
-
-
-def _propose_gamma(key: Key[Array, ""], shape: Array) -> tuple[Array, Array]:
-    """One proposal for each shape >= 1, and whether it is accepted."""
-    key_x, key_u = jax.random.split(key)
-    d = shape - 1 / 3
-    x = jax.random.normal(key_x, shape.shape)
-    u = jax.random.uniform(key_u, shape.shape, minval=jnp.finfo(x.dtype).tiny)
-    v = (1 + x / jnp.sqrt(9 * d)) ** 3
-    safe = jnp.where(v > 0, v, 1.0)
-    accepted = (v > 0) & (jnp.log(u) < 0.5 * x**2 + d * (1 - safe + jnp.log(safe)))
-    return d * v, accepted
 
 
 class _StandardLaw(NamedTuple):
