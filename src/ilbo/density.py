@@ -8,7 +8,8 @@ of ξ:
 
 c and J are read off the transition itself. Where a transition clips its result from below (a level
 that cannot be negative), the density is the one before the clip: c and J are taken at a noise large
-enough for the clip not to bind (`Law.reference`).
+enough for the clip not to bind (`Law.reference`); where it binds even there, the density above it
+is zero in 32 bits.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def log_density(model: Model, state: Array, action: Array, next_state: Array) ->
     noise = jnp.zeros(model.law.size).at[~gaussian].set(residual[row] / scale)
     log_probs = model.law.log_prob(noise)[~gaussian] - jnp.log(jnp.abs(scale))
     total = jnp.sum(jnp.where(used, log_probs, 0.0))
+    # A row without noise is clipped even at the reference: what is above the clip has no chance.
+    total = jnp.where(jnp.all(jnp.any(jacobian != 0, axis=1)), total, -jnp.inf)
     if not gaussian.any():
         return total
     single = jnp.any(others != 0, axis=1)

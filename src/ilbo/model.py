@@ -162,14 +162,17 @@ class Problem(eqx.Module):
                 f"The start state has shape {state.shape}, but {self.name} has "
                 f"{self.state_size} state components: {_few(self.state_names)}."
             )
-        outside = np.argwhere(np.asarray(~((state >= self.domain[0]) & (state <= self.domain[1]))))
+        low, high = self.domain
+        outside = np.argwhere(~np.asarray(jnp.isfinite(state) & (state >= low) & (state <= high)))
         if len(outside):
             i = int(outside[0, -1])
             value = state[tuple(outside[0])]
-            raise UserError(
-                f"The start state has {self.state_names[i]} = {value:g}, outside the domain "
-                f"[{self.domain[0][i]:g}, {self.domain[1][i]:g}] of {self.name}."
+            where = (
+                f"outside the domain [{low[i]:g}, {high[i]:g}] of {self.name}"
+                if np.isfinite(value)
+                else "which is not a finite number"
             )
+            raise UserError(f"The start state has {self.state_names[i]} = {value:g}, {where}.")
         return state
 
 

@@ -90,7 +90,8 @@ class Gamma(Law):
 
     @property
     def reference(self):
-        return self.shape + 10 * jnp.sqrt(self.shape)
+        # What lies further out has a density below e⁻¹⁰⁰: zero in 32 bits.
+        return self.shape + 100 * jnp.maximum(1.0, jnp.sqrt(self.shape))
 
     def __str__(self) -> str:
         return f"Gamma × {self.size}"

@@ -87,6 +87,15 @@ def draw_noise(model: Model, key: Key[Array, ""], shape: tuple[int, ...]) -> Arr
     return draw(keys)
 
 
+def as_key(key: Key[Array, ""] | int) -> Key[Array, ""]:
+    """The key itself, or the key of a seed."""
+    if not isinstance(key, int):
+        return key
+    if not 0 <= key < 2**63:
+        raise UserError(f"A seed is a whole number from 0 to 2⁶³ − 1, got {key}.")
+    return jax.random.key(key)
+
+
 @eqx.filter_jit
 def _simulate(model, policy, horizon: int, key, starts) -> Trajectories:
     noise_key, policy_key = jax.random.split(key)
@@ -99,7 +108,13 @@ def _simulate(model, policy, horizon: int, key, starts) -> Trajectories:
             actions = jax.vmap(policy)(states, jax.random.split(k, len(states)))
         else:
             actions = jax.vmap(policy)(states)
-        actions = jnp.clip(actions, *jax.vmap(model.bounds)(states))
+        low, high = jax.vmap(model.bounds)(states)
+        if actions.shape != low.shape:
+            raise UserError(
+                f"The policy returns an action of shape {actions.shape[1:]}, "
+                f"but the model takes one of shape {low.shape[1:]}."
+            )
+        actions = jnp.clip(actions, low, high)
         moved = jax.vmap(model.transition)(states, actions, xi)
         rewards = jnp.where(alive, jax.vmap(model.reward)(states, actions, moved), 0.0)
         broken = jnp.where(alive, jax.vmap(model.violations)(states, actions), 0)
@@ -140,8 +155,7 @@ def simulate(
     if state.ndim == 2 and len(state) != episodes:
         raise UserError(f"There are {len(state)} start states for {episodes} episodes.")
     starts = jnp.broadcast_to(state, (episodes, problem.state_size))
-    key = jax.random.key(key) if isinstance(key, int) else key
-    return _simulate(problem.exact, policy, problem.horizon, key, starts)
+    return _simulate(problem.exact, policy, problem.horizon, as_key(key), starts)
 
 
 @dataclass(frozen=True)
@@ -234,10 +248,14 @@ def compare(
 def bootstrap(values: np.ndarray, resamples: int = 2000, level: float = 0.95):
     """Percentile bootstrap interval of the mean; the same values always give the same interval."""
     draw = np.random.default_rng(0)
-    # Resample counts rather than indices: one matrix product, no [resamples, n] gather.
     n = len(values)
-    counts = draw.multinomial(n, np.full(n, 1 / n), size=resamples)
-    means = counts @ values / n
+    chunk = max(1, 2**22 // n)  # bounds the memory of the resampled indices
+    means = np.concatenate(
+        [
+            values[draw.integers(n, size=(min(chunk, resamples - done), n))].mean(axis=1)
+            for done in range(0, resamples, chunk)
+        ]
+    )
     tail = (1 - level) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
