@@ -1,0 +1,200 @@
+"""The bound's gradient in the action, and its estimators.
+
+At θ^m the gradient of the lower bound Ĵ(θ; θ^m) is
+
+    Σ_s d^m(s) ∇_θ μ_θ(s) · g(s),    g(s) = ∇_a E_{s' ~ T(s, a)} [ r(s, a, s') + γ V^m(s') ]
+
+at a = μ^m(s). Each estimator here gives g at states that are distributed as d^m; `pull_back` turns
+that into the gradient in θ. Nothing but the action is differentiated: V^m, the baseline and the
+policy inside them are those of θ^m.
+
+Value expansion of depth h: V^m(s') is replaced by the rewards of h − 1 further steps of the model
+under μ^m and the critic's value of the state after them. h = 1 is the paper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ilbo.model import Model
+
+Value = Callable[[Array, Array], Array]
+"""V^m: state [n], steps left [] → value []; 0 where no step is left."""
+
+
+class Sample(NamedTuple):
+    """A state to estimate the gradient at, and what the estimate may use."""
+
+    state: Float[Array, " n"]
+    steps_left: Int[Array, ""]
+    noise: Float[Array, "draws depth k"]
+    """Noise of the steps to take."""
+    action: Float[Array, " m"]
+    """The action that was taken here, exploration included."""
+    next_state: Float[Array, " n"]
+    """The state that it led to."""
+
+
+class ActionGradient(NamedTuple):
+    """g at the states it was estimated for, with a leading axis over these."""
+
+    states: Float[Array, "k n"]
+    gradients: Float[Array, "k m"]
+    weights: Float[Array, " k"]
+    """1, or 0 for what lies beyond the horizon."""
+    value: Float[Array, ""]
+    """The estimate of the objective from the first state: the bound at θ^m, which touches it."""
+
+
+class Estimator(eqx.Module):
+    """What all estimators hold: the model, V^m, γ and the policy μ^m."""
+
+    model: Model
+    value: Value
+    policy: Callable[[Array], Array]
+    discount: float = eqx.field(static=True)
+
+    def __call__(self, sample: Sample) -> ActionGradient:
+        raise NotImplementedError
+
+    def step(self, state, action, noise, steps_left):
+        """(s', r, steps left at s'), the last 0 where the episode has ended."""
+        moved = self.model.transition(state, action, noise)
+        reward = self.model.reward(state, action, moved)
+        left = jnp.where(self.model.terminal(moved), 0, jnp.maximum(steps_left - 1, 0))
+        return moved, reward, left
+
+    def follow(self, state, steps_left, noise, nudges):
+        """Rolls μ^m from the state along the noise [depth, k]; actions are nudged by [depth, m].
+
+        Returns the return with the critic's tail, and (states, steps left) before each step.
+        """
+
+        def one(carry, inputs):
+            state, left, factor = carry
+            xi, nudge = inputs
+            alive = left > 0
+            moved, reward, next_left = self.step(state, self.policy(state) + nudge, xi, left)
+            earned = jnp.where(alive, factor * reward, 0.0)
+            moved = jnp.where(alive, moved, state)
+            return (moved, next_left, factor * self.discount), (earned, state, left)
+
+        carry = (state, steps_left, jnp.ones(()))
+        (last, left, factor), (earned, states, lefts) = jax.lax.scan(one, carry, (noise, nudges))
+        tail = jnp.where(left > 0, factor * self.value(last, left), 0.0)
+        return jnp.sum(earned) + tail, (states, lefts)
+
+
+class Pathwise(Estimator):
+    """∇_a [ r(s, a, f(s, a, ξ)) + γ V^m(f(s, a, ξ)) ]: needs no density.
+
+    With depth h, every state of the rolled window is one that μ^m visits, so each gives its g, with
+    the rest of the window as its expansion: depth h at the first, 1 at the last. One reverse pass
+    computes them all.
+    """
+
+    def __call__(self, sample: Sample) -> ActionGradient:
+        depth = sample.noise.shape[1]
+        nudges = jnp.zeros((depth, sample.action.shape[0]))
+
+        def window(noise):
+            (value, visited), gradients = jax.value_and_grad(
+                lambda nudge: self.follow(sample.state, sample.steps_left, noise, nudge),
+                has_aux=True,
+            )(nudges)
+            return value, visited, gradients
+
+        value, (states, lefts), gradients = jax.vmap(window)(sample.noise)
+        # d/da_k of the window's return carries γ^k; each state counts in full instead.
+        gradients = gradients / self.discount ** jnp.arange(depth)[:, None]
+        weights = (lefts > 0).astype(gradients.dtype)
+        flat = (states, gradients * weights[..., None], weights)
+        states, gradients, weights = (x.reshape(-1, *x.shape[2:]) for x in flat)
+        return ActionGradient(states, gradients, weights, jnp.mean(value))
+
+
+class Score(Estimator):
+    """∇_a r + γ (V^m(s') − b) ∇_a ln T(s, a, s'), the paper's, with its baselines.
+
+    Where the reward depends on the next state, what s' adds to it, r(s, a, s') − r(s, a, s), is
+    weighed with the score beside γ V^m(s'); otherwise that is 0 and the paper's equation remains.
+    """
+
+    baseline: str = eqx.field(static=True)
+    stored: bool = eqx.field(static=True)
+
+    def __call__(self, sample: Sample) -> ActionGradient:
+        state, left = sample.state, sample.steps_left
+        action = self.policy(state)
+        if self.stored:
+            next_states = sample.next_state[None]
+        else:
+            next_states = jax.vmap(lambda xi: self.model.transition(state, action, xi))(
+                sample.noise[:, 0]
+            )
+        # A stored next state came from the stored action: the score is taken there.
+        at = sample.action if self.stored else action
+        nudges = jnp.zeros((sample.noise.shape[1] - 1, action.shape[0]))
+        staying = self.model.reward(state, at, state)
+
+        def worth(moved, noise):
+            """What s' adds to the reward, + γ V^m(s')."""
+            added = self.model.reward(state, at, moved) - staying
+            next_left = jnp.where(self.model.terminal(moved), 0, left - 1)
+            future, _ = self.follow(moved, next_left, noise[1:], nudges)
+            return added + self.discount * future
+
+        worths = jax.vmap(worth)(next_states, sample.noise)
+        if self.baseline == "leave-one-out":
+            baseline = (jnp.sum(worths) - worths) / (len(worths) - 1)
+        elif self.baseline == "value":
+            baseline = self.discount * self.value(state, left)
+        else:
+            baseline = jnp.zeros(())
+        advantages = worths - baseline
+
+        def surrogate(a):
+            reward = jax.vmap(lambda s2: self.model.reward(state, a, s2))(next_states)
+            log_density = jax.vmap(lambda s2: self.model.log_density(state, a, s2))(next_states)
+            # A next state of density 0 under a has no score; it was clipped on the way.
+            log_density = jnp.where(jnp.isfinite(log_density), log_density, 0.0)
+            return jnp.mean(reward + advantages * log_density)
+
+        gradient = jax.grad(surrogate)(at)
+        return ActionGradient(state[None], gradient[None], jnp.ones(1), staying + jnp.mean(worths))
+
+
+class CriticOnly(Estimator):
+    """∇_a Q(s, a): no model in it. The ablation that shows what the model's gradient is worth."""
+
+    critic: Callable[[Array, Array, Array], Array]
+    """Q: state [n], action [m], steps left [] → value []."""
+
+    def __call__(self, sample: Sample) -> ActionGradient:
+        action = self.policy(sample.state)
+        value, gradient = jax.value_and_grad(self.critic, argnums=1)(
+            sample.state, action, sample.steps_left
+        )
+        return ActionGradient(sample.state[None], gradient[None], jnp.ones(1), value)
+
+
+def pull_back(network, act: Callable, gradient: ActionGradient):
+    """Σ w ∇_θ μ_θ(s) · g(s) / Σ w, over all leading axes.
+
+    Args:
+        network: θ, a tree of arrays.
+        act: θ, state [n] → action [m].
+        gradient: g at states; arrays may have further leading axes.
+    """
+    states = gradient.states.reshape(-1, gradient.states.shape[-1])
+    weights = gradient.weights.reshape(-1)
+    share = weights / jnp.maximum(jnp.sum(weights), 1.0)
+    cotangents = share[:, None] * gradient.gradients.reshape(-1, gradient.gradients.shape[-1])
+    _, vjp = jax.vjp(lambda theta: jax.vmap(lambda s: act(theta, s))(states), network)
+    return vjp(cotangents)[0]

@@ -1,0 +1,170 @@
+"""The settings of the planner. Free of JAX, so that the command line can show them at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ilbo.errors import UserError
+
+Estimator = Literal["pathwise", "score", "critic"]
+Baseline = Literal["none", "value", "leave-one-out"]
+NextStates = Literal["replay", "stored", "fresh"]
+Horizon = Literal["time-left", "discounted"]
+Optimizer = Literal["adam", "rmsprop"]
+
+
+@dataclass(frozen=True)
+class ILBO:
+    """Settings of ILBO. The defaults are one choice for all problems; `ILBO.paper` is the paper's."""
+
+    layers: tuple[int, ...] = (256, 128, 64, 32)
+    """Hidden layers of the policy and of the critic."""
+
+    estimator: Estimator = "pathwise"
+    """How the bound's gradient is estimated: through the model's derivatives (pathwise), through
+    those of its density (score, the paper's), or through the critic alone (critic, an ablation)."""
+
+    baseline: Baseline = "leave-one-out"
+    """What the score estimator subtracts from the value of the next state: nothing, the value of
+    the state, or the mean over the other draws (needs draws >= 2)."""
+
+    next_states: NextStates = "replay"
+    """Noise of the policy's steps: replayed from the store, the stored next state itself (score
+    only), or drawn afresh."""
+
+    draws: int = 1
+    """Next states drawn for each sampled state in a policy update."""
+
+    depth: int = 20
+    """Steps that the model is rolled on before the critic judges; 1 is the paper's."""
+
+    critic: Horizon = "time-left"
+    """A critic that sees the time left and does not discount, or a stationary one that discounts."""
+
+    discount: float = 0.99
+    """Discount of the stationary critic."""
+
+    optimizer: Optimizer = "adam"
+    """Optimiser of both networks."""
+
+    policy_rate: float = 1e-3
+    """Learning rate of the policy."""
+
+    critic_rate: float = 1e-3
+    """Learning rate of the critic."""
+
+    final_rate: float = 0.05
+    """Both learning rates decay to this fraction by the end of training."""
+
+    clip: float = 2.0
+    """Gradients longer than this many times their running mean length are cut; 0: never."""
+
+    policy_batch: int = 8
+    """States sampled from the recent store in a policy update."""
+
+    critic_batch: int = 64
+    """Transitions sampled from the large store in a critic update."""
+
+    critic_store: int = 1_000_000
+    """Transitions that the large store, E^Q, holds at the most."""
+
+    policy_store: int = 1_000
+    """Most recent transitions that the policy's states are sampled from, E^μ."""
+
+    prioritised: bool = False
+    """Sample the large store by the critic's last error instead of uniformly."""
+
+    target_rate: float = 0.005
+    """Share τ of the networks that enters their slow copies at each step."""
+
+    exploration: float = 0.2
+    """Standard deviation of the exploration noise at the start, as a share of the action's range."""
+
+    final_exploration: float = 0.02
+    """The same at the end; in between it decays geometrically."""
+
+    own_start: float = 0.5
+    """Share of training episodes from the problem's own start; the others start in its region."""
+
+    parallel: int = 1
+    """Episodes that run side by side: one update of each network for this many steps."""
+
+    updates: int = 1
+    """Updates of each network a step."""
+
+    evaluations: int = 20
+    """How often the policy is tested in a run."""
+
+    test_episodes: int = 64
+    """Episodes of each test."""
+
+    episodes: int = 500
+    """Training episodes of a run, unless the call says otherwise."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        check = _Checker(self)
+        check(all(isinstance(w, int) and w >= 1 for w in self.layers) and self.layers, "layers",
+              "a list of positive sizes")
+        for field in dataclasses.fields(self):
+            choices = _CHOICES.get(field.name)
+            if choices:
+                check(getattr(self, field.name) in choices, field.name, "one of " + ", ".join(choices))
+        for name in ("draws", "depth", "policy_batch", "critic_batch", "critic_store",
+                     "policy_store", "parallel", "updates", "evaluations", "test_episodes",
+                     "episodes"):
+            value = getattr(self, name)
+            check(isinstance(value, int) and value >= 1, name, "a whole number of at least 1")
+        for name in ("policy_rate", "critic_rate"):
+            check(0 < getattr(self, name) < math.inf, name, "a positive number")
+        for name in ("discount", "target_rate", "final_rate"):
+            check(0 < getattr(self, name) <= 1, name, "in (0, 1]")
+        for name in ("exploration", "final_exploration", "own_start"):
+            check(0 <= getattr(self, name) <= 1, name, "in [0, 1]")
+        check(0 <= self.clip < math.inf, "clip", "0 or a positive number")
+        if self.next_states == "stored":
+            check(self.estimator == "score", "next_states",
+                  'replay or fresh unless the estimator is "score": only a density can be '
+                  "differentiated at a stored next state")
+            check(self.draws == 1, "draws", "1 where next_states is stored: there is one of them")
+        if self.estimator == "score" and self.baseline == "leave-one-out":
+            check(self.draws >= 2, "draws", "at least 2 for the leave-one-out baseline")
+        check(self.parallel <= self.policy_store <= self.critic_store, "policy_store",
+              "at least `parallel` and at most `critic_store`")
+
+    @classmethod
+    def paper(cls, **changes: Any) -> ILBO:
+        """The paper's own settings, `changes` aside."""
+        settings: dict[str, Any] = dict(
+            estimator="score", baseline="value", next_states="stored", depth=1,
+            critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
+            critic_rate=1e-3, final_rate=1.0, policy_batch=64, critic_batch=64,
+            critic_store=1_000_000, policy_store=1_000, own_start=0.0, episodes=5_000,
+        )  # fmt: skip
+        return cls(**(settings | changes))
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "estimator": Estimator.__args__,  # type: ignore[attr-defined]
+    "baseline": Baseline.__args__,  # type: ignore[attr-defined]
+    "next_states": NextStates.__args__,  # type: ignore[attr-defined]
+    "critic": Horizon.__args__,  # type: ignore[attr-defined]
+    "optimizer": Optimizer.__args__,  # type: ignore[attr-defined]
+}
+
+
+class _Checker:
+    def __init__(self, config: ILBO):
+        self.config = config
+
+    def __call__(self, good: Any, name: str, wanted: str) -> None:
+        if not good:
+            raise UserError(
+                f"The setting {name} must be {wanted}; it is {getattr(self.config, name)!r}."
+            )

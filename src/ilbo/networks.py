@@ -1,0 +1,177 @@
+"""The policy μ_θ and the critic Q_ψ: layer-normalised ReLU networks on normalised inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from ilbo.model import Model, Problem
+
+ENCODING = 32
+"""Units that encode the state, and the action, before the critic's hidden layers."""
+
+
+class Dense(eqx.Module):
+    """x W + b."""
+
+    weight: Float[Array, "inputs outputs"]
+    bias: Float[Array, " outputs"]
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], inputs: int, outputs: int, gain: float = 1.0) -> Dense:
+        key_weight, key_bias = jax.random.split(key)
+        limit = gain * (3 / inputs) ** 0.5
+        return cls(
+            jax.random.uniform(key_weight, (inputs, outputs), minval=-limit, maxval=limit),
+            jax.random.uniform(key_bias, (outputs,), minval=-limit, maxval=limit),
+        )
+
+    def __call__(self, x: Array) -> Array:
+        return x @ self.weight + self.bias
+
+
+class Hidden(eqx.Module):
+    """relu(layer norm(x W + b)).
+
+    The bias inside the norm matters: without it the first layer would see only the direction of
+    its input, not its length.
+    """
+
+    dense: Dense
+    scale: Float[Array, " outputs"]
+    shift: Float[Array, " outputs"]
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], inputs: int, outputs: int) -> Hidden:
+        dense = Dense.init(key, inputs, outputs, gain=2**0.5)
+        return cls(dense, jnp.ones(outputs), jnp.zeros(outputs))
+
+    def __call__(self, x: Array) -> Array:
+        y = self.dense(x)
+        y -= jnp.mean(y, axis=-1, keepdims=True)
+        y *= jax.lax.rsqrt(jnp.mean(y**2, axis=-1, keepdims=True) + 1e-5)
+        return jax.nn.relu(y * self.scale + self.shift)
+
+
+class MLP(eqx.Module):
+    """Hidden layers and a linear output."""
+
+    hidden: tuple[Hidden, ...]
+    output: Dense
+
+    @classmethod
+    def init(
+        cls, key: Key[Array, ""], inputs: int, layers: Sequence[int], outputs: int, gain: float
+    ) -> MLP:
+        keys = jax.random.split(key, len(layers) + 1)
+        sizes = [inputs, *layers]
+        hidden = tuple(
+            Hidden.init(k, i, o) for k, i, o in zip(keys[:-1], sizes[:-1], sizes[1:], strict=True)
+        )
+        return cls(hidden, Dense.init(keys[-1], sizes[-1], outputs, gain))
+
+    def __call__(self, x: Array) -> Array:
+        for layer in self.hidden:
+            x = layer(x)
+        return self.output(x)
+
+
+class Scaling(eqx.Module):
+    """Maps the problem's start region onto [−1, 1]."""
+
+    center: Float[Array, " n"]
+    half: Float[Array, " n"]
+
+    @classmethod
+    def of(cls, problem: Problem) -> Scaling:
+        low, high = problem.region
+        half = (high - low) / 2
+        return cls((low + high) / 2, jnp.where(half > 0, half, 1.0))
+
+    def __call__(self, state: Array) -> Array:
+        return (state - self.center) / self.half
+
+
+class Policy(eqx.Module):
+    """A deep reactive policy: state [n] → action [m] within the model's bounds at the state."""
+
+    network: MLP
+    scaling: Scaling
+    model: Model
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], problem: Problem, layers: Sequence[int]) -> Policy:
+        network = MLP.init(key, problem.state_size, layers, problem.action_size, gain=0.1)
+        return cls(network, Scaling.of(problem), problem.model)
+
+    def __call__(self, state: Array) -> Array:
+        low, high = self.model.bounds(state)
+        return into_bounds(self.network(self.scaling(state)), low, high)
+
+
+def into_bounds(x: Array, low: Array, high: Array) -> Array:
+    """Maps real numbers into [low, high]; a bound may be infinite.
+
+    Between two bounds by a logistic curve, beyond a single one by softplus, else unchanged.
+    """
+    has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
+    floor, ceiling = jnp.where(has_low, low, 0.0), jnp.where(has_high, high, 0.0)
+    both = floor + (ceiling - floor) * jax.nn.sigmoid(x)
+    one = jnp.where(has_low, floor + jax.nn.softplus(x), ceiling - jax.nn.softplus(-x))
+    return jnp.where(has_low & has_high, both, jnp.where(has_low | has_high, one, x))
+
+
+def in_units_of_bounds(action: Array, low: Array, high: Array) -> Array:
+    """Maps [low, high] onto [−1, 1]; where a bound is infinite, or the two are equal, x − bound."""
+    has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
+    floor, ceiling = jnp.where(has_low, low, 0.0), jnp.where(has_high, high, 0.0)
+    both = has_low & has_high & (high > low)
+    middle = jnp.where(both, (floor + ceiling) / 2, floor + ceiling)
+    half = jnp.where(both, (ceiling - floor) / 2, 1.0)
+    return (action - middle) / half
+
+
+class CriticNetwork(eqx.Module):
+    """Hidden layers behind an encoding of the state and one of the action."""
+
+    encode_state: Dense
+    encode_action: Dense
+    hidden: MLP
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], states: int, actions: int, layers: Sequence[int]):
+        key_state, key_action, key = jax.random.split(key, 3)
+        return cls(
+            Dense.init(key_state, states, ENCODING, gain=2**0.5),
+            Dense.init(key_action, actions, ENCODING, gain=2**0.5),
+            MLP.init(key, 2 * ENCODING, layers, 1, gain=0.1),
+        )
+
+    def __call__(self, state: Array, action: Array) -> Float[Array, ""]:
+        encoded = jnp.concatenate([self.encode_state(state), self.encode_action(action)])
+        return self.hidden(jax.nn.relu(encoded))[0]
+
+
+class Critic(eqx.Module):
+    """Q_ψ(s, a) with the time left as a further input, in units of the reward scale.
+
+    A stationary critic is one that is always shown the same time.
+    """
+
+    network: CriticNetwork
+    scaling: Scaling
+    model: Model
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], problem: Problem, layers: Sequence[int]) -> Critic:
+        network = CriticNetwork.init(key, problem.state_size + 1, problem.action_size, layers)
+        return cls(network, Scaling.of(problem), problem.model)
+
+    def __call__(self, state: Array, action: Array, time_left: Array) -> Float[Array, ""]:
+        """Args: state [n], action [m], time_left: share of the horizon that remains, in [0, 1]."""
+        seen = jnp.concatenate([self.scaling(state), 2 * time_left[None] - 1])
+        return self.network(seen, in_units_of_bounds(action, *self.model.bounds(state)))
