@@ -1,0 +1,203 @@
+"""A compiled RDDL problem as a `Model`: pure functions of flat vectors and explicit noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ilbo.model import Model
+from ilbo.noise import Law
+from ilbo.rddl import constraints
+from ilbo.rddl.layout import Fluent, Layout
+from ilbo.rddl.library import Values, fluents, is_random, parts
+
+REWARD, ENDED = "last reward", "ended"
+"""Hidden state components, where a problem needs them: see `Dynamics`."""
+
+
+class Dynamics:
+    """Transition and reward of a compiled problem, exact or relaxed.
+
+    A model's reward is a function of (s, a, s') and its termination one of s. RDDL allows more: a
+    reward that depends on a random intermediate fluent, a termination that depends on the action.
+    Such a reward, or the end of the episode, is computed in the transition and carried by a hidden
+    state component.
+    """
+
+    def __init__(self, compiler: Any, exact: bool):
+        rddl = compiler.rddl
+        self.compiler = compiler
+        self.exact = exact
+        self.cpfs = {name: compiler.bind(cpf) for name, cpf in compiler.cpfs.items()}
+        self.reward_of = compiler.bind(compiler.reward)
+        self.ends = [
+            *((compiler.bind(function), True) for function in compiler.terminations),
+            *((compiler.bind(function), False) for function in compiler.invariants),
+        ]
+        self.hidden = tuple(_hidden(rddl))
+        carried = (Fluent(name, "real", (), (name,)) for name in self.hidden)
+        self.state = Layout((*_layout(compiler, rddl.state_ranges), *carried))
+        self.action = Layout(_layout(compiler, rddl.action_ranges))
+        self.primed: dict[str, str] = dict(rddl.next_state)
+        # Traced once for all the places that a planner calls them from.
+        self.step = jax.jit(self._step, inline=True)
+        self.reward = jax.jit(self._reward, inline=True)
+
+    def initial(self) -> np.ndarray:
+        """The state [n] that the instance sets."""
+        return np.asarray(self.state.pack({**self.compiler.init_values, REWARD: 0.0, ENDED: 0.0}))
+
+    def values(self, state: Array, action: Array) -> Values:
+        return {
+            **self.state.unpack(state, self.exact),
+            **self.action.unpack(action, self.exact),
+        }
+
+    def ended(self, values: Values) -> Array:
+        """Whether a termination condition holds or a state invariant does not."""
+        result = jnp.array(False)
+        for function, ends_if in self.ends:
+            result |= (jnp.asarray(function(values)) > 0.5) == ends_if
+        return result
+
+    def _step(self, state: Array, action: Array, noise: Array) -> Array:
+        values = self.values(state, action)
+        for name, cpf in self.cpfs.items():
+            values[name] = cpf(values, noise)
+        if REWARD in self.hidden:
+            values[REWARD] = self.reward_of(values, noise)
+        for name, primed in self.primed.items():
+            values[name] = values[primed]
+        if ENDED in self.hidden:
+            values[ENDED] = self.ended(values)
+        return self.state.pack(values)
+
+    def _reward(self, state: Array, action: Array, next_state: Array) -> Array:
+        following = self.state.unpack(next_state, self.exact)
+        if REWARD in self.hidden:
+            return following[REWARD]
+        values = self.values(state, action)
+        values |= {primed: following[name] for name, primed in self.primed.items()}
+        # What the reward needs of the other fluents is not random: any noise will do.
+        noise = jnp.zeros(self.compiler.law.size)
+        for name, cpf in self.cpfs.items():
+            if name not in values:
+                values[name] = cpf(values, noise)
+        return jnp.asarray(self.reward_of(values), float).reshape(())
+
+
+class Rules:
+    """Bounds, ends and constraints of a problem, always exact."""
+
+    def __init__(self, dynamics: Dynamics):
+        compiler = dynamics.compiler
+        rddl = compiler.rddl
+        self.dynamics = dynamics
+        actions = dynamics.action
+        self.found, self.conditions = constraints.split(
+            compiler, rddl.preconditions, set(rddl.action_fluents)
+        )
+        self.moving = [bound for bound in self.found if not bound.constant]
+        self.fixed = _fixed(self.found, actions)
+        invariants, _ = constraints.split(compiler, rddl.invariants, set(rddl.state_fluents))
+        box = _fixed(invariants, dynamics.state)
+        low, high = _flat(box, dynamics.state)
+        self.domain = np.asarray(low), np.asarray(high)
+        self.defaults = np.asarray(actions.pack(compiler.init_values))
+        self.most_changed: int = rddl.max_allowed_actions
+
+    def bounds(self, state: Array) -> tuple[Array, Array]:
+        box = self.fixed
+        if self.moving:
+            box = constraints.combine(self.moving, self.dynamics.state.unpack(state), box)
+        low, high = _flat(box, self.dynamics.action)
+        return jnp.minimum(low, high), high
+
+    def terminal(self, state: Array) -> Array:
+        values = self.dynamics.state.unpack(state)
+        return values[ENDED] > 0.5 if ENDED in values else self.dynamics.ended(values)
+
+    def violations(self, state: Array, action: Array) -> Array:
+        values = self.dynamics.values(state, action)
+        broken = jnp.array(0)
+        for condition in self.conditions:
+            broken += jnp.sum(~condition.holds(values))
+        if self.most_changed < len(self.defaults):
+            broken += jnp.sum(action != self.defaults) > self.most_changed
+        return broken
+
+
+class RDDLModel(Model):
+    """A problem written in RDDL."""
+
+    law: Law
+    dynamics: Dynamics = eqx.field(static=True)
+    rules: Rules = eqx.field(static=True)
+
+    def transition(self, state, action, noise):
+        return self.dynamics.step(state, action, noise)
+
+    def reward(self, state, action, next_state):
+        return self.dynamics.reward(state, action, next_state)
+
+    def bounds(self, state):
+        return self.rules.bounds(state)
+
+    def terminal(self, state):
+        return self.rules.terminal(state)
+
+    def violations(self, state, action):
+        return self.rules.violations(state, action)
+
+
+def _layout(compiler: Any, ranges: dict[str, str]) -> tuple[Fluent, ...]:
+    rddl = compiler.rddl
+    return tuple(
+        Fluent(
+            name,
+            kind,
+            compiler.shape([(None, objects) for objects in rddl.variable_params[name]]),
+            tuple(rddl.variable_groundings[name]),
+        )
+        for name, kind in ranges.items()
+    )
+
+
+def _hidden(rddl: Any) -> Iterator[str]:
+    """Which hidden state components the problem needs."""
+    primed = set(rddl.next_state.values())
+    seen: set[str] = set()
+    pending, random = [rddl.reward], False
+    while pending:
+        expression = pending.pop()
+        random |= any(map(is_random, parts(expression)))
+        for name in fluents(rddl, expression) - seen - primed:
+            seen.add(name)
+            if name in rddl.cpfs:
+                pending.append(rddl.cpfs[name][1])
+    if random:
+        yield REWARD
+    known = {*rddl.state_fluents, *rddl.non_fluents}
+    if any(fluents(rddl, e) - known for e in [*rddl.terminations, *rddl.invariants]):
+        yield ENDED
+
+
+def _fixed(bounds: list[constraints.Bound], layout: Layout) -> dict[str, tuple[Any, Any]]:
+    """The bounds of each fluent that depend on nothing, and on the type of the fluent."""
+    box: dict[str, tuple[Any, Any]] = {}
+    for fluent in layout.fluents:
+        low, high = (0.0, 1.0) if fluent.range == "bool" else (-np.inf, np.inf)
+        box[fluent.name] = np.full(fluent.shape, low), np.full(fluent.shape, high)
+    box = constraints.combine([bound for bound in bounds if bound.constant], {}, box)
+    return {name: (np.asarray(low), np.asarray(high)) for name, (low, high) in box.items()}
+
+
+def _flat(box: dict[str, tuple[Any, Any]], layout: Layout) -> tuple[Array, Array]:
+    low, high = ({name: ends[i] for name, ends in box.items()} for i in (0, 1))
+    return layout.pack(low), layout.pack(high)

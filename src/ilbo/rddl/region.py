@@ -1,0 +1,84 @@
+"""A start region for problems that name none.
+
+RDDL fixes one initial state. Training also starts elsewhere, and the networks' inputs are scaled by
+the region, so it should hold the states that policies reach. It is found by simulation: episodes of
+policies that each hold the action at a fixed fraction of its bounds (the lowest, the middle, the
+highest, and random ones), and of policies that draw it anew at each step. The region
+
+- reaches from the 5th to the 95th percentile of the states visited in the first 40 steps,
+- is widened to hold the initial state,
+- is at most one turn wide for an angle, that is, a fluent whose sine, cosine or tangent is taken,
+- and is cut to the bounds that the state invariants give.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ilbo.rddl.library import fluents, parts
+from ilbo.rddl.model import RDDLModel
+from ilbo.rollout import draw_noise, within
+
+EPISODES, STEPS = 64, 40
+PERCENTILES = (5, 95)
+
+
+def estimate(model: RDDLModel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest start state [n]."""
+    initial = model.dynamics.initial()
+    visited = np.asarray(_visit(model, jnp.asarray(initial), min(horizon, STEPS)), np.float64)
+    low, high = np.percentile(visited, PERCENTILES, axis=0)
+    low, high = np.minimum(low, initial), np.maximum(high, initial)
+    turning = _angles(model) & (high - low > 2 * np.pi)
+    low, high = np.where(turning, initial - np.pi, low), np.where(turning, initial + np.pi, high)
+    # A component that never moves is given the scale of its value.
+    still = high - low <= 1e-6 * (1 + np.abs(initial))
+    width = np.maximum(1.0, np.abs(initial)) / 2
+    low, high = np.where(still, low - width, low), np.where(still, high + width, high)
+    floor, ceiling = model.rules.domain
+    low, high = np.maximum(low, floor), np.minimum(high, ceiling)
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def _visit(model: RDDLModel, initial: Array, steps: int) -> Array:
+    """States [visits, n]; an episode that ends, or leaves the finite numbers, stands still."""
+    key_noise, key_held, key_fresh = jax.random.split(jax.random.key(0), 3)
+    noise = draw_noise(model, key_noise, (steps, EPISODES))
+    size = model.dynamics.action.size
+    corners = jnp.array([0.0, 0.5, 1.0])[:, None] * jnp.ones(size)
+    held = jnp.concatenate([corners, jax.random.uniform(key_held, (EPISODES // 2 - 3, size))])
+    fresh = jax.random.uniform(key_fresh, (steps, EPISODES - len(held), size))
+
+    @jax.vmap
+    def move(state, fraction, xi):
+        low, high = model.bounds(state)
+        action = within(low, high, fraction)
+        following = model.transition(state, action, xi)
+        good = ~model.terminal(state) & jnp.all(jnp.isfinite(following))
+        return jnp.where(good, following, state)
+
+    def step(states, inputs):
+        xi, drawn = inputs
+        states = move(states, jnp.concatenate([held, drawn]), xi)
+        return states, states
+
+    starts = jnp.broadcast_to(initial, (EPISODES, initial.size))
+    _, states = jax.jit(lambda: jax.lax.scan(step, starts, (noise, fresh)))()
+    return states.reshape(-1, initial.size)
+
+
+def _angles(model: RDDLModel) -> np.ndarray:
+    """[n] which state components are angles."""
+    rddl: Any = model.dynamics.compiler.rddl
+    turned: set[str] = set()
+    for _, expression in rddl.cpfs.values():
+        for part in parts(expression):
+            if part.etype in (("func", "sin"), ("func", "cos"), ("func", "tan")):
+                turned |= {name.rstrip("'") for name in fluents(rddl, part)}
+    layout = model.dynamics.state
+    return np.concatenate([np.full(f.size, f.name in turned) for f in layout.fluents])
