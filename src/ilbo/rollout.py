@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from ilbo import sampling
 from ilbo.errors import UserError
 from ilbo.model import Model, Problem
 
@@ -49,7 +50,7 @@ class Random(eqx.Module):
 
     def __call__(self, state: Array, key: Key[Array, ""]) -> Array:
         low, high = self.model.bounds(state)
-        return within(low, high, jax.random.uniform(key, low.shape))
+        return within(low, high, sampling.uniform(key, low.shape))
 
 
 class Heuristic(eqx.Module):
@@ -76,6 +77,7 @@ def within(low: Array, high: Array, fraction: Array | float) -> Array:
     return bottom + fraction * (top - bottom)
 
 
+@eqx.filter_jit
 def draw_noise(model: Model, key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
     """Noise for many steps at once, [*shape, k]."""
     if type(model).noise is Model.noise:
@@ -97,9 +99,8 @@ def as_key(key: Key[Array, ""] | int) -> Key[Array, ""]:
 
 
 @eqx.filter_jit
-def _simulate(model, policy, horizon: int, key, starts) -> Trajectories:
-    noise_key, policy_key = jax.random.split(key)
-    noise = draw_noise(model, noise_key, (horizon, len(starts)))
+def roll(model, policy, noise, key, starts) -> Trajectories:
+    """Episodes along the noise [horizon, episodes, k]; the key is for stochastic policies."""
 
     def step(carry, inputs):
         states, alive = carry
@@ -128,7 +129,7 @@ def _simulate(model, policy, horizon: int, key, starts) -> Trajectories:
         )
 
     carry = (starts, ~jax.vmap(model.terminal)(starts))
-    _, (states, *rest) = jax.lax.scan(step, carry, (noise, jax.random.split(policy_key, horizon)))
+    _, (states, *rest) = jax.lax.scan(step, carry, (noise, jax.random.split(key, len(noise))))
     states = jnp.concatenate([starts[None], states])
     return Trajectories(*(jnp.swapaxes(x, 0, 1) for x in (states, *rest)))
 
@@ -155,7 +156,9 @@ def simulate(
     if state.ndim == 2 and len(state) != episodes:
         raise UserError(f"There are {len(state)} start states for {episodes} episodes.")
     starts = jnp.broadcast_to(state, (episodes, problem.state_size))
-    return _simulate(problem.exact, policy, problem.horizon, as_key(key), starts)
+    noise_key, policy_key = jax.random.split(as_key(key))
+    noise = draw_noise(problem.exact, noise_key, (problem.horizon, episodes))
+    return roll(problem.exact, policy, noise, policy_key, starts)
 
 
 @dataclass(frozen=True)
@@ -211,9 +214,16 @@ def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
     rewards = np.asarray(trajectories.rewards, np.float64)
     bad = np.argwhere(~np.isfinite(rewards))
     if len(bad):
+        episode, step = bad[0]
+        action = np.asarray(trajectories.actions[episode, step])
+        cause = (
+            "the model's reward or transition is not finite there"
+            if np.isfinite(action).all()
+            else f"the policy's action there is {action}"
+        )
         raise UserError(
-            f"The reward of {problem.name} is {rewards[tuple(bad[0])]} at step {bad[0][1]} of an "
-            "episode: the model's reward or transition is not finite there."
+            f"The reward of {problem.name} is {rewards[episode, step]} at step {step} of an "
+            f"episode: {cause}."
         )
     returns = rewards.sum(axis=1)
     discounted = rewards @ problem.discount ** np.arange(problem.horizon)

@@ -8,6 +8,8 @@ draws, alone, compiled or under `jax.vmap`.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,16 +36,19 @@ def words(
     return a, b
 
 
+@partial(jax.jit, static_argnums=1)
 def uniform(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "*shape"]:
     """Uniform in the open interval (0, 1)."""
     return _uniform(words(key, int(np.prod(shape)))[0]).reshape(shape)
 
 
+@partial(jax.jit, static_argnums=1)
 def normal(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "*shape"]:
     """Standard normal."""
     return _normal(words(key, int(np.prod(shape)))[0]).reshape(shape)
 
 
+@jax.jit
 def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """Exact Gamma(shape, 1) draws by Marsaglia and Tsang's rejection, in vector code.
 

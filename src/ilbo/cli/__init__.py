@@ -58,13 +58,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"ilbo: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("ilbo: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:
         # The reader has gone; what is still buffered must not fail again when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except Exception as error:
+        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        print("ilbo: There is not enough memory; ask for fewer episodes.", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("ilbo: interrupted", file=sys.stderr)
+        return 130
 
 
 def _dispatch(argv: list[str]) -> int:
