@@ -12,16 +12,20 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ilbo.builtin import make, problems, reservoir
+    from ilbo.config import ILBO
     from ilbo.errors import DensityError, UserError
     from ilbo.model import Model, Problem
     from ilbo.noise import Gamma, Gaussian, Law, Product
+    from ilbo.planner import Plan, Planner, Record, plan
     from ilbo.rollout import Evaluation, Trajectories, compare, evaluate, simulate
 
 _HOMES = {
     "ilbo.builtin": ("make", "problems", "reservoir"),
+    "ilbo.config": ("ILBO",),
     "ilbo.errors": ("DensityError", "UserError"),
     "ilbo.model": ("Model", "Problem"),
     "ilbo.noise": ("Gamma", "Gaussian", "Law", "Product"),
+    "ilbo.planner": ("Plan", "Planner", "Record", "plan"),
     "ilbo.rollout": ("Evaluation", "Trajectories", "compare", "evaluate", "simulate"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

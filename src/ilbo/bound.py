@@ -33,8 +33,8 @@ class Sample(NamedTuple):
 
     state: Float[Array, " n"]
     steps_left: Int[Array, ""]
-    noise: Float[Array, "draws depth k"]
-    """Noise of the steps to take."""
+    noise: Float[Array, "draws steps k"]
+    """Noise of the steps to take: window + depth − 1 of them."""
     action: Float[Array, " m"]
     """The action that was taken here, exploration included."""
     next_state: Float[Array, " n"]
@@ -71,7 +71,7 @@ class Estimator(eqx.Module):
         return moved, reward, left
 
     def follow(self, state, steps_left, noise, nudges):
-        """Rolls μ^m from the state along the noise [depth, k]; actions are nudged by [depth, m].
+        """Rolls μ^m from the state along the noise [steps, k]; actions are nudged by [steps, m].
 
         Returns the return with the critic's tail, and (states, steps left) before each step.
         """
@@ -94,25 +94,28 @@ class Estimator(eqx.Module):
 class Pathwise(Estimator):
     """∇_a [ r(s, a, f(s, a, ξ)) + γ V^m(f(s, a, ξ)) ]: needs no density.
 
-    With depth h, every state of the rolled window is one that μ^m visits, so each gives its g, with
-    the rest of the window as its expansion: depth h at the first, 1 at the last. One reverse pass
-    computes them all.
+    Every state of a rolled window is one that μ^m visits, so each gives its g, with the rest of the
+    window as its expansion; one reverse pass computes them all. The first `window` states count:
+    the later ones see too few steps of the model before the critic takes over.
     """
 
+    window: int = eqx.field(static=True)
+
     def __call__(self, sample: Sample) -> ActionGradient:
-        depth = sample.noise.shape[1]
-        nudges = jnp.zeros((depth, sample.action.shape[0]))
+        nudges = jnp.zeros((self.window, sample.action.shape[0]))
+        rest = sample.noise.shape[1] - self.window
 
-        def window(noise):
-            (value, visited), gradients = jax.value_and_grad(
-                lambda nudge: self.follow(sample.state, sample.steps_left, noise, nudge),
-                has_aux=True,
-            )(nudges)
-            return value, visited, gradients
+        def roll(noise):
+            def objective(nudge):
+                padded = jnp.concatenate([nudge, jnp.zeros((rest, nudge.shape[1]))])
+                return self.follow(sample.state, sample.steps_left, noise, padded)
 
-        value, (states, lefts), gradients = jax.vmap(window)(sample.noise)
+            return jax.value_and_grad(objective, has_aux=True)(nudges)
+
+        (value, (states, lefts)), gradients = jax.vmap(roll)(sample.noise)
+        states, lefts = states[:, : self.window], lefts[:, : self.window]
         # d/da_k of the window's return carries γ^k; each state counts in full instead.
-        gradients = gradients / self.discount ** jnp.arange(depth)[:, None]
+        gradients = gradients / self.discount ** jnp.arange(self.window)[:, None]
         weights = (lefts > 0).astype(gradients.dtype)
         flat = (states, gradients * weights[..., None], weights)
         states, gradients, weights = (x.reshape(-1, *x.shape[2:]) for x in flat)

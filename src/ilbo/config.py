@@ -18,7 +18,7 @@ Optimizer = Literal["adam", "rmsprop"]
 
 @dataclass(frozen=True)
 class ILBO:
-    """Settings of ILBO. The defaults are one choice for all problems; `ILBO.paper` is the paper's."""
+    """Settings of ILBO: by default one choice for all problems; `ILBO.paper` is the paper's."""
 
     layers: tuple[int, ...] = (256, 128, 64, 32)
     """Hidden layers of the policy and of the critic."""
@@ -38,11 +38,15 @@ class ILBO:
     draws: int = 1
     """Next states drawn for each sampled state in a policy update."""
 
-    depth: int = 20
-    """Steps that the model is rolled on before the critic judges; 1 is the paper's."""
+    depth: int = 10
+    """Steps that the model is rolled on, or more, before the critic judges; 1 is the paper's."""
+
+    window: int = 10
+    """Successive states, from each sampled one on, that a pathwise update counts; each of them sees
+    at least `depth` steps of the model ahead."""
 
     critic: Horizon = "time-left"
-    """A critic that sees the time left and does not discount, or a stationary one that discounts."""
+    """A critic that sees the time left and does not discount, or a stationary one that does."""
 
     discount: float = 0.99
     """Discount of the stationary critic."""
@@ -81,7 +85,7 @@ class ILBO:
     """Share τ of the networks that enters their slow copies at each step."""
 
     exploration: float = 0.2
-    """Standard deviation of the exploration noise at the start, as a share of the action's range."""
+    """Standard deviation of the exploration noise at first, as a share of the action's range."""
 
     final_exploration: float = 0.02
     """The same at the end; in between it decays geometrically."""
@@ -95,8 +99,8 @@ class ILBO:
     updates: int = 1
     """Updates of each network a step."""
 
-    evaluations: int = 20
-    """How often the policy is tested in a run."""
+    evaluate_every: int = 25
+    """Episodes between two tests of the policy."""
 
     test_episodes: int = 64
     """Episodes of each test."""
@@ -106,16 +110,18 @@ class ILBO:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
-        check = _Checker(self)
-        check(all(isinstance(w, int) and w >= 1 for w in self.layers) and self.layers, "layers",
-              "a list of positive sizes")
-        for field in dataclasses.fields(self):
-            choices = _CHOICES.get(field.name)
-            if choices:
-                check(getattr(self, field.name) in choices, field.name, "one of " + ", ".join(choices))
-        for name in ("draws", "depth", "policy_batch", "critic_batch", "critic_store",
-                     "policy_store", "parallel", "updates", "evaluations", "test_episodes",
-                     "episodes"):
+
+        def check(good: Any, name: str, wanted: str) -> None:
+            if not good:
+                raise UserError(
+                    f"The setting {name} must be {wanted}; it is {getattr(self, name)!r}."
+                )
+
+        sizes = all(isinstance(size, int) and size >= 1 for size in self.layers)
+        check(self.layers and sizes, "layers", "a list of positive sizes")
+        for name, choices in _CHOICES.items():
+            check(getattr(self, name) in choices, name, "one of " + ", ".join(choices))
+        for name in _COUNTS:
             value = getattr(self, name)
             check(isinstance(value, int) and value >= 1, name, "a whole number of at least 1")
         for name in ("policy_rate", "critic_rate"):
@@ -126,20 +132,26 @@ class ILBO:
             check(0 <= getattr(self, name) <= 1, name, "in [0, 1]")
         check(0 <= self.clip < math.inf, "clip", "0 or a positive number")
         if self.next_states == "stored":
-            check(self.estimator == "score", "next_states",
-                  'replay or fresh unless the estimator is "score": only a density can be '
-                  "differentiated at a stored next state")
+            check(
+                self.estimator == "score",
+                "next_states",
+                "replay or fresh unless the estimator is score, which alone can use a next state "
+                "as it was stored",
+            )
             check(self.draws == 1, "draws", "1 where next_states is stored: there is one of them")
         if self.estimator == "score" and self.baseline == "leave-one-out":
             check(self.draws >= 2, "draws", "at least 2 for the leave-one-out baseline")
-        check(self.parallel <= self.policy_store <= self.critic_store, "policy_store",
-              "at least `parallel` and at most `critic_store`")
+        check(
+            self.parallel <= self.policy_store <= self.critic_store,
+            "policy_store",
+            "at least `parallel` and at most `critic_store`",
+        )
 
     @classmethod
     def paper(cls, **changes: Any) -> ILBO:
         """The paper's own settings, `changes` aside."""
         settings: dict[str, Any] = dict(
-            estimator="score", baseline="value", next_states="stored", depth=1,
+            estimator="score", baseline="value", next_states="stored", depth=1, window=1,
             critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
             critic_rate=1e-3, final_rate=1.0, policy_batch=64, critic_batch=64,
             critic_store=1_000_000, policy_store=1_000, own_start=0.0, episodes=5_000,
@@ -157,14 +169,17 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "critic": Horizon.__args__,  # type: ignore[attr-defined]
     "optimizer": Optimizer.__args__,  # type: ignore[attr-defined]
 }
-
-
-class _Checker:
-    def __init__(self, config: ILBO):
-        self.config = config
-
-    def __call__(self, good: Any, name: str, wanted: str) -> None:
-        if not good:
-            raise UserError(
-                f"The setting {name} must be {wanted}; it is {getattr(self.config, name)!r}."
-            )
+_COUNTS = (
+    "draws",
+    "depth",
+    "window",
+    "policy_batch",
+    "critic_batch",
+    "critic_store",
+    "policy_store",
+    "parallel",
+    "updates",
+    "evaluate_every",
+    "test_episodes",
+    "episodes",
+)

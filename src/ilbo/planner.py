@@ -1,370 +1,327 @@
-"""ILBO training: act, step, store, critic update, gradient of the bound, targets; one program."""
+"""`plan`: trains a policy for a problem, tests it on the way and keeps the best."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Float, Int, Key
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+from jaxtyping import Array, Float
 
-from ilbo import bound
+from ilbo import density
 from ilbo.config import ILBO
-from ilbo.model import Model, Problem
-from ilbo.networks import Critic, Policy, Scaling
-from ilbo.rollout import draw_noise, within
-from ilbo.store import Store, Transition
+from ilbo.errors import UserError
+from ilbo.model import Problem
+from ilbo.networks import Policy, Scaling
+from ilbo.rollout import draw_noise, roll
+from ilbo.training import FAULTS, SCALE_PROBES, Metrics, State, Trainer
 
-FAULTS = ("", "next state", "reward", "critic's loss", "policy's gradient")
-"""Quantities that may turn out not finite; a state's `fault` is a place in this list."""
-SCALE_PROBES = 256
-"""Transitions at the start that set the reward's scale."""
-
-
-class Episodes(eqx.Module):
-    """The training episodes under way."""
-
-    state: Float[Array, "parallel n"]
-    steps_left: Int[Array, " parallel"]
+TEST_SEED = 0x7E57
+"""Seed of the test trajectories: the same for every run, apart from all training noise."""
 
 
-class State(eqx.Module):
-    """All that training carries along."""
+class Run(eqx.Module):
+    """One training run between two segments: all that must be saved to go on with it."""
 
-    policy: Any
-    """θ, the network of the policy."""
-    critic: Any
-    """ψ, that of the critic."""
-    slow_policy: Any
-    """θ', the running average of θ: the target of the critic, and the policy that is handed out."""
-    slow_critic: Any
-    """ψ'."""
-    policy_optimizer: Any
-    critic_optimizer: Any
-    policy_norm: Float[Array, ""]
-    """Running mean length of the policy's gradient."""
-    critic_norm: Float[Array, ""]
-    store: Store
-    episodes: Episodes
-    step: Int[Array, ""]
-    fault: Int[Array, ""]
-    """0, or which quantity was not finite."""
-    fault_step: Int[Array, ""]
-    reward_scale: Float[Array, ""]
-    """What rewards are divided by for the critic."""
-    key: Key[Array, ""]
+    state: State
+    best_policy: Any
+    """Network of the best tested policy so far."""
+    best: Float[Array, ""]
+    """Its mean return on the test trajectories."""
 
 
-class Metrics(NamedTuple):
-    """Means over a segment of training."""
+@dataclass(frozen=True)
+class Record:
+    """One test of one run, and the means of the training before it."""
 
-    critic_loss: Array
-    """Mean square error of the critic, in units of the reward scale."""
-    bound: Array
-    """The bound at the current policy: the estimated return from the sampled states."""
-    policy_gradient: Array
-    """Length of the bound's gradient in θ, in units of the reward."""
-    critic_gradient: Array
-
-
-class Draws(NamedTuple):
-    """The random numbers of a segment, drawn ahead; a leading axis over steps."""
-
-    noise: Array
-    explore: Array
-    starts: Array
-    critic_rows: Array
-    policy_rows: Array
-    window: Array
-    """Places of the noise to replay, or fresh noise."""
+    seed: int
+    episode: int
+    """Training episodes so far."""
+    current: float
+    """Mean return of the current policy on the test trajectories."""
+    best: float
+    """The best of these so far."""
+    critic_loss: float
+    bound: float
+    policy_gradient: float
+    critic_gradient: float
+    seconds: float
+    """Since the start of this call, compilation included."""
 
 
-class Trainer(eqx.Module):
-    """ILBO on one problem: `init` makes a state, `segment` trains it for a number of steps."""
+Progress = Callable[[Record], None]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Everything that one run consumed."""
+
+    episodes: int
+    transitions: int
+    """Steps of training episodes."""
+    model_evaluations: int
+    """Further evaluations of the model: rolled windows, and probes of the reward's scale."""
+    random_draws: int
+    """Noise vectors drawn for training."""
+    gradient_steps: int
+    """Updates of the policy and of the critic together."""
+    test_transitions: int
+    """Steps of the test episodes; training does not see them."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What planning returns. Lists have one entry a seed."""
 
     problem: Problem
-    config: ILBO = eqx.field(static=True)
-    total_steps: int = eqx.field(static=True)
-    """Steps of the whole run, which learning rates and exploration decay over."""
+    config: ILBO
+    seeds: tuple[int, ...]
+    policies: list[Policy]
+    """The policy at the end of training."""
+    best_policies: list[Policy]
+    """The policy that tested best on the way."""
+    history: list[list[Record]]
+    samples: Samples
+    """Of each run: all runs of one plan consume the same."""
+    seconds: float
+    compile_seconds: float
+    """Part of `seconds` spent compiling (or loading compiled programs)."""
+    faults: list[str | None]
+    """Why a run stopped early, with the last good policy kept; None where it did not."""
 
-    def init(self, key: Key[Array, ""]) -> State:
-        keys = jax.random.split(key, 6)
-        config, problem = self.config, self.problem
-        policy = Policy.init(keys[0], problem, config.layers).network
-        critic = Critic.init(keys[1], problem, config.layers).network
-        episodes = self.reset(
-            jax.random.uniform(keys[2], (config.parallel,)),
-            problem.starts(keys[3], (config.parallel,)),
-        )
-        example = Transition(
-            state=problem.initial_state,
-            action=jnp.zeros(problem.action_size),
-            noise=jnp.zeros(problem.model.law.size),
-            next_state=problem.initial_state,
-            reward=jnp.zeros(()),
-            steps_left=jnp.array(1),
-            ended=jnp.array(False),
-        )
-        capacity = min(config.critic_store, self.total_steps * config.parallel)
-        capacity += -capacity % config.parallel
-        optimizer = self.optimizer(1.0)
-        return State(
-            policy=policy,
-            critic=critic,
-            slow_policy=policy,
-            slow_critic=critic,
-            policy_optimizer=optimizer.init(policy),
-            critic_optimizer=optimizer.init(critic),
-            policy_norm=jnp.zeros(()),
-            critic_norm=jnp.zeros(()),
-            store=Store.init(example, capacity),
-            episodes=episodes,
-            step=jnp.array(0),
-            fault=jnp.array(0),
-            fault_step=jnp.array(0),
-            reward_scale=self.scale(keys[4]),
-            key=keys[5],
-        )
+    @property
+    def policy(self) -> Policy:
+        """The final policy of the first seed."""
+        return self.policies[0]
 
-    def scale(self, key: Key[Array, ""]) -> Float[Array, ""]:
-        """Root mean square reward of random steps in the region."""
-        key_state, key_action, key_noise = jax.random.split(key, 3)
-        model, problem = self.problem.model, self.problem
-        states = problem.starts(key_state, (SCALE_PROBES,))
-        units = jax.random.uniform(key_action, (SCALE_PROBES, problem.action_size))
-        actions = jax.vmap(lambda s, u: within(*model.bounds(s), u))(states, units)
-        moved = jax.vmap(model.transition)(
-            states, actions, draw_noise(model, key_noise, (SCALE_PROBES,))
-        )
-        rewards = jax.vmap(model.reward)(states, actions, moved)
-        size = jnp.sqrt(jnp.mean(rewards**2))
-        return jnp.where(jnp.isfinite(size) & (size > 0), size, 1.0) / REWARD_UNIT
+    @property
+    def best_policy(self) -> Policy:
+        """The best tested policy of the first seed."""
+        return self.best_policies[0]
 
-    def optimizer(self, rate) -> optax.GradientTransformation:
-        if self.config.optimizer == "adam":
-            # Gradients come in the reward's units, so epsilon must not set a scale of its own.
-            return optax.adam(rate, eps=1e-15)
-        return optax.rmsprop(rate, decay=0.9, eps=1e-15)
 
-    def reset(self, unit: Float[Array, " p"], region: Float[Array, "p n"]) -> Episodes:
-        """New episodes, each from the own start or from the region."""
-        own = unit < self.config.own_start
-        state = jnp.where(own[:, None], self.problem.initial_state, region)
-        return Episodes(state, jnp.full(len(own), self.problem.horizon))
+@eqx.filter_jit
+def _start(trainer: Trainer, seed: Array) -> Run:
+    state = trainer.init(jax.random.key(seed))
+    return Run(state, jax.tree.map(jnp.copy, state.policy), jnp.array(-jnp.inf))
 
-    def act(self, network, state: Array) -> Array:
-        """μ_θ(s)."""
-        return self.policy(network)(state)
+
+def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Array]:
+    """Trains for a segment, tests the policy and keeps the better of it and the best."""
+    state, metrics = trainer.segment(run.state, steps)
+    problem, config = trainer.problem, trainer.config
+    starts = jnp.broadcast_to(problem.initial_state, (config.test_episodes, problem.state_size))
+    key = jax.random.key(TEST_SEED)
+    noise = draw_noise(problem.exact, key, (problem.horizon, config.test_episodes))
+    tested = roll(problem.exact, trainer.policy(state.slow_policy), noise, key, starts)
+    current = jnp.mean(jnp.sum(tested.rewards, axis=1))
+    better = current > run.best
+    best_policy = jax.tree.map(
+        lambda old, new: jnp.where(better, new, old), run.best_policy, state.slow_policy
+    )
+    return Run(state, best_policy, jnp.maximum(run.best, current)), metrics, current
+
+
+_advance_one = eqx.filter_jit(donate="all-except-first")(_advance)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _advance_many(trainer: Trainer, runs: Run, steps: int):
+    return eqx.filter_vmap(_advance, in_axes=(None, eqx.if_array(0), None))(trainer, runs, steps)
+
+
+class Planner:
+    """Steps training on, segment by segment; `plan` is the loop around it.
+
+    On a CPU each seed is its own call of one program, so a seed gives the same bits alone and among
+    others, and seeds run on several cores. On accelerators all seeds run in one vectorised program,
+    spread over the devices.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        config: ILBO,
+        seeds: Sequence[int],
+        episodes: int | None = None,
+        vectorise: bool | None = None,
+    ):
+        self.problem, self.config, self.seeds = problem, config, tuple(seeds)
+        self.episodes = config.episodes if episodes is None else episodes
+        if self.episodes < 1:
+            raise UserError(f"The number of episodes must be at least 1, got {self.episodes}.")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise UserError(f"Seeds must be different whole numbers, got {list(self.seeds)}.")
+        if config.estimator == "score":
+            density.check(problem)
+        self.trainer = Trainer.of(problem, config, self.episodes)
+        self.vectorise = jax.default_backend() != "cpu" if vectorise is None else vectorise
+
+    @property
+    def segments(self) -> list[int]:
+        """Episodes of each segment between two tests."""
+        every = self.config.evaluate_every
+        full, rest = divmod(self.episodes, every)
+        return [every] * full + [rest] * bool(rest)
+
+    def steps(self, episodes: int) -> int:
+        """Steps of the program for this many episodes."""
+        return -(-episodes * self.problem.horizon // self.config.parallel)
+
+    def start(self) -> list[Run] | Run:
+        """The runs before training: a list, or one stacked run where vectorised."""
+        seeds = jnp.array(self.seeds, jnp.uint32)
+        if not self.vectorise:
+            return [_start(self.trainer, seed) for seed in seeds]
+        runs = eqx.filter_vmap(_start, in_axes=(None, 0))(self.trainer, seeds)
+        devices = jax.device_count()
+        if devices > 1 and len(self.seeds) % devices == 0:
+            mesh = jax.make_mesh((devices,), ("seeds",))
+            runs = jax.device_put(runs, NamedSharding(mesh, PartitionSpec("seeds")))
+        return runs
+
+    def advance(self, runs: list[Run] | Run, episodes: int):
+        """Trains all runs for a segment; returns them and metrics, current, best as [seeds]."""
+        steps = self.steps(episodes)
+        if isinstance(runs, Run):
+            stacked, metrics, current = _advance_many(self.trainer, runs, steps)
+            return stacked, metrics, current, stacked.best
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = list(pool.map(lambda run: _advance_one(self.trainer, run, steps), runs))
+        advanced, metrics, current = map(list, zip(*results, strict=True))
+        metrics = jax.tree.map(lambda *x: np.stack(x), *metrics)
+        return advanced, metrics, np.stack(current), np.stack([run.best for run in advanced])
+
+    def split(self, runs: list[Run] | Run) -> Iterator[Run]:
+        """One run after another."""
+        if isinstance(runs, Run):
+            for i in range(len(self.seeds)):
+                yield jax.tree.map(lambda x, i=i: x[i], runs)
+        else:
+            yield from runs
 
     def policy(self, network) -> Policy:
         return Policy(network, Scaling.of(self.problem), self.problem.model)
 
-    def value(self, critic, state: Array, action: Array, steps_left: Array) -> Array:
-        """Q_ψ(s, a) in units of the reward scale, 0 where no step is left."""
-        seen = steps_left / self.problem.horizon if self.timed else jnp.zeros(())
-        q = Critic(critic, Scaling.of(self.problem), self.problem.model)(state, action, seen)
-        return jnp.where(steps_left > 0, q, 0.0) if self.timed else q
-
-    @property
-    def timed(self) -> bool:
-        return self.config.critic == "time-left"
-
-    @property
-    def discount(self) -> float:
-        return 1.0 if self.timed else self.config.discount
-
-    def draw(self, key: Key[Array, ""], steps: int) -> Draws:
-        config, problem = self.config, self.problem
-        keys = jax.random.split(key, 7)
-        episodes = (steps, config.parallel)
-        updates = (steps, config.updates)
-        window = (*updates, config.policy_batch, config.draws, config.depth)
-        own = jax.random.uniform(keys[2], (*episodes, 1))
-        return Draws(
-            noise=draw_noise(problem.model, keys[0], episodes),
-            explore=jax.random.normal(keys[1], (*episodes, problem.action_size)),
-            starts=jnp.concatenate([own, problem.starts(keys[3], episodes)], axis=-1),
-            critic_rows=jax.random.uniform(keys[4], (*updates, config.critic_batch)),
-            policy_rows=jax.random.uniform(keys[5], (*updates, config.policy_batch)),
-            window=draw_noise(problem.model, keys[6], window)
-            if config.next_states == "fresh"
-            else jax.random.uniform(keys[6], window),
+    def fault(self, run: Run) -> str | None:
+        code = int(run.state.fault)
+        if code == 0:
+            return None
+        return (
+            f"The {FAULTS[code]} is not finite at training step {int(run.state.fault_step)} of "
+            f"{self.problem.name}: training stopped and the last good policy is kept."
         )
 
-    def segment(self, state: State, steps: int) -> tuple[State, Metrics]:
-        """Trains for a number of steps."""
-        key, draw_key = jax.random.split(state.key)
-        state = eqx.tree_at(lambda s: s.key, state, key)
-        draws = self.draw(draw_key, steps)
-        state, metrics = jax.lax.scan(lambda s, d: self.step(s, d), state, draws)
-        return state, jax.tree.map(jnp.mean, metrics)
-
-    def step(self, state: State, draws: Draws) -> tuple[State, Metrics]:
-        state = self.explore(state, draws)
-
-        def update(state, draws):
-            rows, starts, window = draws
-            state, loss, critic_norm = self.update_critic(state, rows)
-            state, value, policy_norm = self.update_policy(state, starts, window)
-            state = self.update_targets(state)
-            return state, Metrics(loss, value, policy_norm, critic_norm)
-
-        inputs = (draws.critic_rows, draws.policy_rows, draws.window)
-        if self.config.updates == 1:
-            state, metrics = update(state, jax.tree.map(lambda x: x[0], inputs))
-        else:
-            state, metrics = jax.lax.scan(update, state, inputs)
-            metrics = jax.tree.map(jnp.mean, metrics)
-        return eqx.tree_at(lambda s: s.step, state, state.step + 1), metrics
-
-    def progress(self, state: State) -> Array:
-        return jnp.clip(state.step / self.total_steps, 0.0, 1.0)
-
-    def explore(self, state: State, draws: Draws) -> State:
-        """Acts with exploration noise, steps the episodes and stores what happened."""
-        config, model, episodes = self.config, self.problem.model, state.episodes
-        sizes = config.exploration, max(config.final_exploration, 1e-9)
-        size = sizes[0] * (sizes[1] / max(sizes[0], 1e-9)) ** self.progress(state)
-
-        def one(s, xi, normal, left):
-            low, high = model.bounds(s)
-            spread = within(low, high, 1.0) - within(low, high, 0.0)
-            action = jnp.clip(self.act(state.policy, s) + size * spread * normal, low, high)
-            moved = model.transition(s, action, xi)
-            reward = model.reward(s, action, moved)
-            return Transition(s, action, xi, moved, reward, left, model.terminal(moved))
-
-        batch = jax.vmap(one)(episodes.state, draws.noise, draws.explore, episodes.steps_left)
-        over = batch.ended | (batch.steps_left <= 1)
-        fresh = self.reset(draws.starts[:, 0], draws.starts[:, 1:])
-        following = Episodes(
-            jnp.where(over[:, None], fresh.state, batch.next_state),
-            jnp.where(over, fresh.steps_left, batch.steps_left - 1),
-        )
-        state = self.watch(state, 1, jnp.all(jnp.isfinite(batch.next_state)))
-        state = self.watch(state, 2, jnp.all(jnp.isfinite(batch.reward)))
-        return eqx.tree_at(
-            lambda s: (s.store, s.episodes), state, (state.store.add(batch), following)
+    def samples(self, episodes: int) -> Samples:
+        """What each run has consumed after this many episodes."""
+        config, horizon = self.config, self.problem.horizon
+        steps = sum(map(self.steps, self._segments_until(episodes)))
+        updates = steps * config.updates
+        rolled = 0 if config.estimator == "critic" else self.trainer.rolled
+        if config.next_states == "stored":
+            rolled -= 1  # the first step is the stored one
+        evaluations = updates * config.policy_batch * config.draws * rolled + SCALE_PROBES
+        fresh = updates * config.policy_batch * config.draws * self.trainer.rolled
+        return Samples(
+            episodes=episodes,
+            transitions=steps * config.parallel,
+            model_evaluations=evaluations,
+            random_draws=steps * config.parallel
+            + SCALE_PROBES
+            + (fresh if config.next_states == "fresh" else 0),
+            gradient_steps=2 * updates,
+            test_transitions=len(self._segments_until(episodes)) * config.test_episodes * horizon,
         )
 
-    def watch(self, state: State, fault: int, finite: Array) -> State:
-        """Notes the first quantity that is not finite, and when."""
-        first = (state.fault == 0) & ~finite
-        return eqx.tree_at(
-            lambda s: (s.fault, s.fault_step),
-            state,
-            (jnp.where(first, fault, state.fault), jnp.where(first, state.step, state.fault_step)),
-        )
-
-    def update_critic(self, state: State, rows: Array):
-        """One step on the mean square of y − Q(s, a), y = r + γ Q'(s', μ'(s'))."""
-        batch = state.store.take(state.store.recent(rows))
-
-        def target(row: Transition):
-            action = self.act(state.slow_policy, row.next_state)
-            left = row.steps_left - 1
-            future = self.value(state.slow_critic, row.next_state, action, left)
-            future = jnp.where(row.ended, 0.0, future)
-            return row.reward / state.reward_scale + self.discount * future
-
-        targets = jax.vmap(target)(batch)
-
-        def loss(critic):
-            q = jax.vmap(lambda row: self.value(critic, row.state, row.action, row.steps_left))(
-                batch
-            )
-            return jnp.mean((targets - q) ** 2)
-
-        value, gradient = jax.value_and_grad(loss)(state.critic)
-        state = self.watch(state, 3, jnp.isfinite(value))
-        critic, optimizer, mean_norm, norm = self.ascend(
-            state, state.critic, gradient, state.critic_optimizer, state.critic_norm,
-            -self.config.critic_rate,
-        )  # fmt: skip
-        state = eqx.tree_at(
-            lambda s: (s.critic, s.critic_optimizer, s.critic_norm),
-            state,
-            (critic, optimizer, mean_norm),
-        )
-        return state, value, norm
-
-    def update_policy(self, state: State, rows: Array, window: Array):
-        """One step up the bound's gradient."""
-        config = self.config
-        sampled = state.store.take(state.store.recent(rows, config.policy_store))
-        if config.next_states == "fresh":
-            noise = window
-        else:
-            noise = state.store.rows.noise[state.store.recent(window)]
-        samples = bound.Sample(
-            sampled.state, sampled.steps_left, noise, sampled.action, sampled.next_state
-        )
-        estimator = self.estimator(state)
-        gradients = jax.vmap(lambda sample: estimator(sample))(samples)
-        gradient = bound.pull_back(state.policy, self.act, gradients)
-        policy, optimizer, mean_norm, norm = self.ascend(
-            state, state.policy, gradient, state.policy_optimizer, state.policy_norm,
-            config.policy_rate,
-        )  # fmt: skip
-        state = self.watch(state, 4, jnp.isfinite(norm))
-        state = eqx.tree_at(
-            lambda s: (s.policy, s.policy_optimizer, s.policy_norm),
-            state,
-            (policy, optimizer, mean_norm),
-        )
-        return state, jnp.mean(gradients.value), norm
-
-    def estimator(self, state: State) -> bound.Estimator:
-        """The configured estimator at θ^m, in the reward's own units."""
-
-        def policy(s):
-            return self.act(state.policy, s)
-
-        def critic(s, a, left):
-            return state.reward_scale * self.value(state.slow_critic, s, a, left)
-
-        def value(s, left):
-            return critic(s, policy(s), left)
-
-        shared = (self.problem.model, value, policy, self.discount)
-        if self.config.estimator == "pathwise":
-            return bound.Pathwise(*shared)
-        if self.config.estimator == "score":
-            stored = self.config.next_states == "stored"
-            return bound.Score(*shared, self.config.baseline, stored)
-        return bound.CriticOnly(*shared, critic)
-
-    def ascend(self, state: State, network, gradient, optimizer, mean_norm, rate: float):
-        """One optimiser step along the gradient, cut where it is unusually long."""
-        norm = optax.global_norm(gradient)
-        known = jnp.where(mean_norm > 0, mean_norm, norm)
-        if self.config.clip > 0:
-            factor = jnp.minimum(1.0, self.config.clip * known / jnp.maximum(norm, 1e-30))
-        else:
-            factor = jnp.ones(())
-        good = (state.fault == 0) & jnp.isfinite(norm)
-        gradient = jax.tree.map(lambda g: jnp.where(good, -factor * g, 0.0), gradient)
-        decay = 1 - (1 - self.config.final_rate) * self.progress(state)
-        updates, optimizer = self.optimizer(rate * decay).update(gradient, optimizer)
-        updates = jax.tree.map(lambda u: jnp.where(good, u, 0.0), updates)
-        new_norm = jnp.where(good, 0.99 * known + 0.01 * jnp.minimum(norm, 10 * known), mean_norm)
-        return optax.apply_updates(network, updates), optimizer, new_norm, norm
-
-    def update_targets(self, state: State) -> State:
-        """θ' ← τ θ + (1 − τ) θ', and ψ' likewise."""
-        rate = self.config.target_rate
-
-        def follow(slow, fast):
-            return jax.tree.map(lambda a, b: a + rate * (b - a), slow, fast)
-
-        return eqx.tree_at(
-            lambda s: (s.slow_policy, s.slow_critic),
-            state,
-            (follow(state.slow_policy, state.policy), follow(state.slow_critic, state.critic)),
-        )
+    def _segments_until(self, episodes: int) -> list[int]:
+        done, taken = 0, []
+        for segment in self.segments:
+            if done >= episodes:
+                break
+            taken.append(segment)
+            done += segment
+        return taken
 
 
-REWARD_UNIT = 5.0
-"""Root mean square of the rewards that the critic sees at the start."""
+def plan(
+    problem: Problem,
+    config: ILBO | None = None,
+    *,
+    seed: int = 0,
+    seeds: int | Sequence[int] | None = None,
+    episodes: int | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Trains a deep reactive policy by iterative lower bound optimisation.
+
+    Args:
+        problem: What to plan for.
+        config: Settings; the defaults if None.
+        seed: Seed of the run, or of the first of several.
+        seeds: How many runs, with seeds `seed`, `seed` + 1, ...; or their seeds.
+        episodes: Training episodes of each run; the config's if None.
+        progress: Called with each test's `Record` as training goes on.
+
+    >>> problem = ilbo.make("navigation-3")
+    >>> plan = ilbo.plan(problem, ilbo.ILBO(layers=(32,)), episodes=5)
+    >>> plan.policy(problem.initial_state).shape
+    (2,)
+    """
+    if seeds is None:
+        seeds = 1
+    if isinstance(seeds, int):
+        seeds = range(seed, seed + seeds)
+    planner = Planner(problem, config or ILBO(), tuple(seeds), episodes)
+    began = time.perf_counter()
+    runs = planner.start()
+    history: list[list[Record]] = [[] for _ in planner.seeds]
+    done, times = 0, []
+    for segment in planner.segments:
+        before = time.perf_counter()
+        runs, metrics, current, best = planner.advance(runs, segment)
+        done += segment
+        records = make_records(planner, done, metrics, current, best, began)
+        times.append((segment, time.perf_counter() - before))
+        for past, record in zip(history, records, strict=True):
+            past.append(record)
+            if progress:
+                progress(record)
+        if any(planner.fault(run) for run in planner.split(runs)):
+            break
+    finished = list(planner.split(runs))
+    return Plan(
+        problem=problem,
+        config=planner.config,
+        seeds=planner.seeds,
+        policies=[planner.policy(run.state.slow_policy) for run in finished],
+        best_policies=[planner.policy(run.best_policy) for run in finished],
+        history=history,
+        samples=planner.samples(done),
+        seconds=time.perf_counter() - began,
+        compile_seconds=compile_time(times),
+        faults=[planner.fault(run) for run in finished],
+    )
+
+
+def make_records(planner: Planner, episode: int, metrics, current, best, began) -> list[Record]:
+    seconds = time.perf_counter() - began
+    columns = [np.asarray(x, np.float64) for x in (current, best, *metrics)]
+    return [
+        Record(seed, episode, *(float(column[i]) for column in columns), seconds)  # type: ignore
+        for i, seed in enumerate(planner.seeds)
+    ]
+
+
+def compile_time(times: list[tuple[int, float]]) -> float:
+    """What the first segment took longer than the others of its length."""
+    first, took = times[0]
+    others = [t for segment, t in times[1:] if segment == first]
+    return max(0.0, took - float(np.median(others))) if others else took

@@ -53,7 +53,7 @@ class Store(eqx.Module):
         return Store(jax.tree.map(write, self.rows, batch), self.count + size)
 
     def recent(self, unit: Float[Array, "*b"], span: int | None = None) -> Int[Array, "*b"]:
-        """Positions uniform over the latest `span` transitions (or all), from uniforms in [0, 1)."""
+        """Positions of the latest `span` transitions (or all), picked by uniforms in [0, 1)."""
         held = jnp.minimum(self.count, self.capacity if span is None else span)
         age = jnp.minimum((unit * held).astype(jnp.int32), held - 1)
         return (self.count - 1 - age) % self.capacity

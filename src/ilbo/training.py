@@ -1,0 +1,385 @@
+"""ILBO training: act, step, store, critic update, gradient of the bound, targets; one program."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from ilbo import bound
+from ilbo.config import ILBO
+from ilbo.model import Problem
+from ilbo.networks import Critic, Policy, Scaling
+from ilbo.rollout import draw_noise, within
+from ilbo.store import Store, Transition
+
+FAULTS = ("", "next state", "reward", "critic's loss", "policy's gradient")
+"""Quantities that may turn out not finite; a state's `fault` is a place in this list."""
+SCALE_PROBES = 256
+"""Transitions at the start that set the reward's scale."""
+REWARD_UNIT = 50.0
+"""Root mean square of the rewards that the critic sees at the start."""
+SMALLEST_STORE = 1 << 17
+
+
+class Episodes(eqx.Module):
+    """The training episodes under way."""
+
+    state: Float[Array, "parallel n"]
+    steps_left: Int[Array, " parallel"]
+
+
+class State(eqx.Module):
+    """All that training carries along."""
+
+    policy: Any
+    """θ, the network of the policy."""
+    critic: Any
+    """ψ, that of the critic."""
+    slow_policy: Any
+    """θ', the running average of θ: the target of the critic, and the policy that is handed out."""
+    slow_critic: Any
+    """ψ'."""
+    policy_optimizer: Any
+    critic_optimizer: Any
+    policy_norm: Float[Array, ""]
+    """Running mean length of the policy's gradient."""
+    critic_norm: Float[Array, ""]
+    store: Store
+    episodes: Episodes
+    step: Int[Array, ""]
+    fault: Int[Array, ""]
+    """0, or which quantity was not finite."""
+    fault_step: Int[Array, ""]
+    reward_scale: Float[Array, ""]
+    """What rewards are divided by for the critic."""
+    key: Key[Array, ""]
+
+
+class Metrics(NamedTuple):
+    """Means over a segment of training."""
+
+    critic_loss: Array
+    """Mean square error of the critic, in units of the reward scale."""
+    bound: Array
+    """The bound at the current policy: the estimated return from the sampled states."""
+    policy_gradient: Array
+    """Length of the bound's gradient in θ, in units of the reward."""
+    critic_gradient: Array
+
+
+class Draws(NamedTuple):
+    """The random numbers of a segment, drawn ahead; a leading axis over steps."""
+
+    noise: Array
+    explore: Array
+    starts: Array
+    critic_rows: Array
+    policy_rows: Array
+    window: Array
+    """Places of the noise to replay, or fresh noise."""
+
+
+class Trainer(eqx.Module):
+    """ILBO on one problem: `init` makes a state, `segment` trains it for a number of steps."""
+
+    problem: Problem
+    config: ILBO = eqx.field(static=True)
+    total_steps: Float[Array, ""]
+    """Steps of the whole run, which learning rates and exploration decay over."""
+    capacity: int = eqx.field(static=True)
+    """Transitions that the store holds."""
+
+    @classmethod
+    def of(cls, problem: Problem, config: ILBO, episodes: int) -> Trainer:
+        steps = -(-episodes * problem.horizon // config.parallel)
+        # A few sizes of store serve all lengths of run, so that few programs are compiled.
+        enough = max(SMALLEST_STORE, 1 << (steps * config.parallel - 1).bit_length())
+        capacity = min(config.critic_store, enough)
+        capacity += -capacity % config.parallel
+        return cls(problem, config, jnp.array(float(steps)), capacity)
+
+    def init(self, key: Key[Array, ""]) -> State:
+        keys = jax.random.split(key, 6)
+        config, problem = self.config, self.problem
+        policy = Policy.init(keys[0], problem, config.layers).network
+        critic = Critic.init(keys[1], problem, config.layers).network
+        episodes = self.reset(
+            jax.random.uniform(keys[2], (config.parallel,)),
+            problem.starts(keys[3], (config.parallel,)),
+        )
+        example = Transition(
+            state=problem.initial_state,
+            action=jnp.zeros(problem.action_size),
+            noise=jnp.zeros(problem.model.law.size),
+            next_state=problem.initial_state,
+            reward=jnp.zeros(()),
+            steps_left=jnp.array(1),
+            ended=jnp.array(False),
+        )
+        optimizer = self.optimizer(1.0)
+        return State(
+            policy=policy,
+            critic=critic,
+            slow_policy=policy,
+            slow_critic=critic,
+            policy_optimizer=optimizer.init(policy),
+            critic_optimizer=optimizer.init(critic),
+            policy_norm=jnp.zeros(()),
+            critic_norm=jnp.zeros(()),
+            store=Store.init(example, self.capacity),
+            episodes=episodes,
+            step=jnp.array(0),
+            fault=jnp.array(0),
+            fault_step=jnp.array(0),
+            reward_scale=self.scale(keys[4]),
+            key=keys[5],
+        )
+
+    def scale(self, key: Key[Array, ""]) -> Float[Array, ""]:
+        """Root mean square reward of random steps in the region."""
+        key_state, key_action, key_noise = jax.random.split(key, 3)
+        model, problem = self.problem.model, self.problem
+        states = problem.starts(key_state, (SCALE_PROBES,))
+        units = jax.random.uniform(key_action, (SCALE_PROBES, problem.action_size))
+        actions = jax.vmap(lambda s, u: within(*model.bounds(s), u))(states, units)
+        moved = jax.vmap(model.transition)(
+            states, actions, draw_noise(model, key_noise, (SCALE_PROBES,))
+        )
+        rewards = jax.vmap(model.reward)(states, actions, moved)
+        size = jnp.sqrt(jnp.mean(rewards**2))
+        return jnp.where(jnp.isfinite(size) & (size > 0), size, 1.0) / REWARD_UNIT
+
+    def optimizer(self, rate) -> optax.GradientTransformation:
+        if self.config.optimizer == "adam":
+            # Gradients come in the reward's units, so epsilon must not set a scale of its own.
+            return optax.adam(rate, eps=1e-15)
+        return optax.rmsprop(rate, decay=0.9, eps=1e-15)
+
+    def reset(self, unit: Float[Array, " p"], region: Float[Array, "p n"]) -> Episodes:
+        """New episodes, each from the own start or from the region."""
+        own = unit < self.config.own_start
+        state = jnp.where(own[:, None], self.problem.initial_state, region)
+        return Episodes(state, jnp.full(len(own), self.problem.horizon))
+
+    def act(self, network, state: Array) -> Array:
+        """μ_θ(s)."""
+        return self.policy(network)(state)
+
+    def policy(self, network) -> Policy:
+        return Policy(network, Scaling.of(self.problem), self.problem.model)
+
+    def value(self, critic, state: Array, action: Array, steps_left: Array) -> Array:
+        """Q_ψ(s, a) in units of the reward scale, 0 where no step is left."""
+        seen = steps_left / self.problem.horizon if self.timed else jnp.zeros(())
+        q = Critic(critic, Scaling.of(self.problem), self.problem.model)(state, action, seen)
+        return jnp.where(steps_left > 0, q, 0.0) if self.timed else q
+
+    @property
+    def rolled(self) -> int:
+        """Steps of the model in one window of a policy update."""
+        return self.config.depth + (
+            self.config.window - 1 if self.config.estimator == "pathwise" else 0
+        )
+
+    @property
+    def timed(self) -> bool:
+        return self.config.critic == "time-left"
+
+    @property
+    def discount(self) -> float:
+        return 1.0 if self.timed else self.config.discount
+
+    def draw(self, key: Key[Array, ""], steps: int) -> Draws:
+        config, problem = self.config, self.problem
+        keys = jax.random.split(key, 7)
+        episodes = (steps, config.parallel)
+        updates = (steps, config.updates)
+        window = (*updates, config.policy_batch, config.draws, self.rolled)
+        own = jax.random.uniform(keys[2], (*episodes, 1))
+        return Draws(
+            noise=draw_noise(problem.model, keys[0], episodes),
+            explore=jax.random.normal(keys[1], (*episodes, problem.action_size)),
+            starts=jnp.concatenate([own, problem.starts(keys[3], episodes)], axis=-1),
+            critic_rows=jax.random.uniform(keys[4], (*updates, config.critic_batch)),
+            policy_rows=jax.random.uniform(keys[5], (*updates, config.policy_batch)),
+            window=draw_noise(problem.model, keys[6], window)
+            if config.next_states == "fresh"
+            else jax.random.uniform(keys[6], window),
+        )
+
+    def segment(self, state: State, steps: int) -> tuple[State, Metrics]:
+        """Trains for a number of steps."""
+        key, draw_key = jax.random.split(state.key)
+        state = eqx.tree_at(lambda s: s.key, state, key)
+        draws = self.draw(draw_key, steps)
+        state, metrics = jax.lax.scan(lambda s, d: self.step(s, d), state, draws)
+        return state, jax.tree.map(jnp.mean, metrics)
+
+    def step(self, state: State, draws: Draws) -> tuple[State, Metrics]:
+        state = self.explore(state, draws)
+
+        def update(state, draws):
+            rows, starts, window = draws
+            state, loss, critic_norm = self.update_critic(state, rows)
+            state, value, policy_norm = self.update_policy(state, starts, window)
+            state = self.update_targets(state)
+            return state, Metrics(loss, value, policy_norm, critic_norm)
+
+        inputs = (draws.critic_rows, draws.policy_rows, draws.window)
+        if self.config.updates == 1:
+            state, metrics = update(state, jax.tree.map(lambda x: x[0], inputs))
+        else:
+            state, metrics = jax.lax.scan(update, state, inputs)
+            metrics = jax.tree.map(jnp.mean, metrics)
+        return eqx.tree_at(lambda s: s.step, state, state.step + 1), metrics
+
+    def progress(self, state: State) -> Array:
+        return jnp.clip(state.step / self.total_steps, 0.0, 1.0)
+
+    def explore(self, state: State, draws: Draws) -> State:
+        """Acts with exploration noise, steps the episodes and stores what happened."""
+        config, model, episodes = self.config, self.problem.model, state.episodes
+        sizes = config.exploration, max(config.final_exploration, 1e-9)
+        size = sizes[0] * (sizes[1] / max(sizes[0], 1e-9)) ** self.progress(state)
+
+        def one(s, xi, normal, left):
+            low, high = model.bounds(s)
+            spread = within(low, high, 1.0) - within(low, high, 0.0)
+            action = jnp.clip(self.act(state.policy, s) + size * spread * normal, low, high)
+            moved = model.transition(s, action, xi)
+            reward = model.reward(s, action, moved)
+            return Transition(s, action, xi, moved, reward, left, model.terminal(moved))
+
+        batch = jax.vmap(one)(episodes.state, draws.noise, draws.explore, episodes.steps_left)
+        over = batch.ended | (batch.steps_left <= 1)
+        fresh = self.reset(draws.starts[:, 0], draws.starts[:, 1:])
+        following = Episodes(
+            jnp.where(over[:, None], fresh.state, batch.next_state),
+            jnp.where(over, fresh.steps_left, batch.steps_left - 1),
+        )
+        state = self.watch(state, 1, jnp.all(jnp.isfinite(batch.next_state)))
+        state = self.watch(state, 2, jnp.all(jnp.isfinite(batch.reward)))
+        return eqx.tree_at(
+            lambda s: (s.store, s.episodes), state, (state.store.add(batch), following)
+        )
+
+    def watch(self, state: State, fault: int, finite: Array) -> State:
+        """Notes the first quantity that is not finite, and when."""
+        first = (state.fault == 0) & ~finite
+        return eqx.tree_at(
+            lambda s: (s.fault, s.fault_step),
+            state,
+            (jnp.where(first, fault, state.fault), jnp.where(first, state.step, state.fault_step)),
+        )
+
+    def update_critic(self, state: State, rows: Array):
+        """One step on the mean square of y − Q(s, a), y = r + γ Q'(s', μ'(s'))."""
+        batch = state.store.take(state.store.recent(rows))
+
+        def target(row: Transition):
+            action = self.act(state.slow_policy, row.next_state)
+            left = row.steps_left - 1
+            future = self.value(state.slow_critic, row.next_state, action, left)
+            future = jnp.where(row.ended, 0.0, future)
+            return row.reward / state.reward_scale + self.discount * future
+
+        targets = jax.vmap(target)(batch)
+
+        def loss(critic):
+            q = jax.vmap(lambda row: self.value(critic, row.state, row.action, row.steps_left))(
+                batch
+            )
+            return jnp.mean((targets - q) ** 2)
+
+        value, gradient = jax.value_and_grad(loss)(state.critic)
+        state = self.watch(state, 3, jnp.isfinite(value))
+        critic, optimizer, mean_norm, norm = self.ascend(
+            state, state.critic, gradient, state.critic_optimizer, state.critic_norm,
+            -self.config.critic_rate,
+        )  # fmt: skip
+        state = eqx.tree_at(
+            lambda s: (s.critic, s.critic_optimizer, s.critic_norm),
+            state,
+            (critic, optimizer, mean_norm),
+        )
+        return state, value, norm
+
+    def update_policy(self, state: State, rows: Array, window: Array):
+        """One step up the bound's gradient."""
+        config = self.config
+        sampled = state.store.take(state.store.recent(rows, config.policy_store))
+        if config.next_states == "fresh":
+            noise = window
+        else:
+            noise = state.store.rows.noise[state.store.recent(window)]
+        samples = bound.Sample(
+            sampled.state, sampled.steps_left, noise, sampled.action, sampled.next_state
+        )
+        estimator = self.estimator(state)
+        gradients = jax.vmap(lambda sample: estimator(sample))(samples)
+        gradient = bound.pull_back(state.policy, self.act, gradients)
+        policy, optimizer, mean_norm, norm = self.ascend(
+            state, state.policy, gradient, state.policy_optimizer, state.policy_norm,
+            config.policy_rate,
+        )  # fmt: skip
+        state = self.watch(state, 4, jnp.isfinite(norm))
+        state = eqx.tree_at(
+            lambda s: (s.policy, s.policy_optimizer, s.policy_norm),
+            state,
+            (policy, optimizer, mean_norm),
+        )
+        return state, jnp.mean(gradients.value), norm
+
+    def estimator(self, state: State) -> bound.Estimator:
+        """The configured estimator at θ^m, in the reward's own units."""
+
+        def policy(s):
+            return self.act(state.policy, s)
+
+        def critic(s, a, left):
+            return state.reward_scale * self.value(state.slow_critic, s, a, left)
+
+        def value(s, left):
+            return critic(s, policy(s), left)
+
+        shared = (self.problem.model, value, policy, self.discount)
+        if self.config.estimator == "pathwise":
+            return bound.Pathwise(*shared, self.config.window)
+        if self.config.estimator == "score":
+            stored = self.config.next_states == "stored"
+            return bound.Score(*shared, self.config.baseline, stored)
+        return bound.CriticOnly(*shared, critic)
+
+    def ascend(self, state: State, network, gradient, optimizer, mean_norm, rate: float):
+        """One optimiser step along the gradient, cut where it is unusually long."""
+        norm = optax.global_norm(gradient)
+        known = jnp.where(mean_norm > 0, mean_norm, norm)
+        if self.config.clip > 0:
+            factor = jnp.minimum(1.0, self.config.clip * known / jnp.maximum(norm, 1e-30))
+        else:
+            factor = jnp.ones(())
+        good = (state.fault == 0) & jnp.isfinite(norm)
+        gradient = jax.tree.map(lambda g: jnp.where(good, -factor * g, 0.0), gradient)
+        decay = 1 - (1 - self.config.final_rate) * self.progress(state)
+        updates, optimizer = self.optimizer(rate * decay).update(gradient, optimizer)
+        updates = jax.tree.map(lambda u: jnp.where(good, u, 0.0), updates)
+        new_norm = jnp.where(good, 0.99 * known + 0.01 * jnp.minimum(norm, 10 * known), mean_norm)
+        return optax.apply_updates(network, updates), optimizer, new_norm, norm
+
+    def update_targets(self, state: State) -> State:
+        """θ' ← τ θ + (1 − τ) θ', and ψ' likewise."""
+        rate = self.config.target_rate
+
+        def follow(slow, fast):
+            return jax.tree.map(lambda a, b: a + rate * (b - a), slow, fast)
+
+        return eqx.tree_at(
+            lambda s: (s.slow_policy, s.slow_critic),
+            state,
+            (follow(state.slow_policy, state.policy), follow(state.slow_critic, state.critic)),
+        )
