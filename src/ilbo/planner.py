@@ -111,7 +111,8 @@ class Plan:
 @eqx.filter_jit
 def _start(trainer: Trainer, seed: Array) -> Run:
     state = trainer.init(jax.random.key(seed))
-    return Run(state, jax.tree.map(jnp.copy, state.policy), jnp.array(-jnp.inf))
+    worst = jnp.full((), -jnp.inf, jnp.float32)
+    return Run(state, jax.tree.map(jnp.copy, state.policy), worst)
 
 
 def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Array]:
