@@ -1,0 +1,78 @@
+"""Pictures of training and of what a policy does. Files are PNG, SVG or PDF, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ilbo.plots.canvas import save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ilbo.model import Problem
+    from ilbo.planner import Record
+    from ilbo.rollout import Policy
+
+PICTURE_SEED = 2_718
+"""Seed of the noise that trajectories are drawn with: neither training nor tests use it."""
+
+
+def learning_curve(
+    history: Sequence[Sequence[Record]],
+    path: str | Path,
+    limit: float | None = None,
+    title: str = "",
+) -> None:
+    """Draws the tests of a plan against training episodes.
+
+    Args:
+        history: The records of each seed, as in `Plan.history`.
+        path: File to write.
+        limit: A return that no policy can pass, drawn as a line.
+        title: Title of the picture.
+    """
+    save(draw_learning_curve(history, limit, title), path)
+
+
+def trajectories(
+    problem: Problem,
+    policy: Policy,
+    path: str | Path,
+    episodes: int = 64,
+    seed: int = PICTURE_SEED,
+    title: str = "",
+) -> None:
+    """Simulates the policy from the problem's own start and draws what happens.
+
+    Navigation gets a map, HVAC its rooms against the comfort band, Reservoir its levels against
+    their bounds; any other problem a small panel for each component.
+    """
+    save(draw_trajectories(problem, policy, episodes, seed, title), path)
+
+
+def draw_learning_curve(
+    history: Sequence[Sequence[Record]], limit: float | None = None, title: str = ""
+) -> Figure:
+    """The figure that `learning_curve` saves."""
+    from ilbo.plots import curves
+
+    return curves.draw(history, limit, title)
+
+
+def draw_trajectories(
+    problem: Problem,
+    policy: Policy,
+    episodes: int = 64,
+    seed: int = PICTURE_SEED,
+    title: str = "",
+) -> Figure:
+    """The figure that `trajectories` saves."""
+    from ilbo.builtin import HVAC, Navigation, Reservoir
+    from ilbo.plots import components, hvac, navigation, reservoir
+    from ilbo.rollout import simulate
+
+    families = {Navigation: navigation, HVAC: hvac, Reservoir: reservoir}
+    family = families.get(type(problem.model), components)
+    return family.draw(problem, policy, simulate(problem, policy, seed, episodes), title)

@@ -1,0 +1,125 @@
+"""What all pictures share: colours, figures without global state, axes, bands, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from ilbo.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, MUTED, GRID, PAPER = "#23272e", "#6a717b", "#e4e7eb", "#ffffff"
+"""Text, axes and remarks, grid lines, background; a report replaces them where it is dark."""
+
+BLUE, ORANGE, GREEN, RED, PURPLE = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7"
+"""Data: the palette of Okabe and Ito, told apart by colour-blind readers too."""
+
+FORMATS = (".png", ".svg", ".pdf")
+BANDS = (0.05, 0.25, 0.5, 0.75, 0.95)
+BAND_LABELS = ("median", "half of the episodes", "nine in ten")
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches, that belongs to no window and no global state."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
+
+
+def heading(figure: Figure, title: str) -> None:
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
+
+
+def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
+    """A plain panel: light grid, no box, small text."""
+    ax.set_facecolor("none")
+    ax.grid(True, color=GRID, linewidth=0.6)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(MUTED)
+        ax.spines[side].set_linewidth(0.6)
+    ax.tick_params(colors=MUTED, labelsize=8, width=0.6, length=2.5)
+    ax.yaxis.set_major_formatter(thousands)
+    if title:
+        ax.set_title(title, fontsize=9, color=INK, loc="left", pad=4)
+    ax.set_xlabel(x, fontsize=8.5, color=MUTED)
+    ax.set_ylabel(y, fontsize=8.5, color=MUTED)
+
+
+def thousands(value: float, _position: object = None) -> str:
+    """A tick: 1,234 or −0.25, with a true minus sign."""
+    digits = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.6g}"
+    return digits.replace("-", "−")
+
+
+def quantiles(values: np.ndarray, alive: np.ndarray | None = None) -> np.ndarray:
+    """The quantiles `BANDS` over episodes: [episodes, steps, k] → [5, steps, k].
+
+    Steps of ended episodes (alive [episodes, steps] false) do not count; where all have ended, NaN.
+    """
+    if alive is None:
+        return np.quantile(values, BANDS, axis=0)
+    last = int(np.flatnonzero(alive.any(axis=0)).max(initial=-1)) + 1
+    running = np.where(alive[:, :last, None], values[:, :last], np.nan)
+    result = np.full((len(BANDS), *values.shape[1:]), np.nan)
+    result[:, :last] = np.nanquantile(running, BANDS, axis=0)
+    return result
+
+
+def band(ax: Axes, steps: np.ndarray, levels: np.ndarray, color: str, **style: Any) -> None:
+    """Median, quartiles and 5 to 95 % of one component; levels [5, steps]."""
+    low, lower, median, upper, high = levels
+    step = style.get("drawstyle", "").replace("steps-", "") or None
+    ax.fill_between(steps, low, high, color=color, alpha=0.16, linewidth=0, step=step)
+    ax.fill_between(steps, lower, upper, color=color, alpha=0.28, linewidth=0, step=step)
+    ax.plot(steps, median, color=color, linewidth=1.4, **style)
+
+
+def band_handles(color: str) -> list:
+    """Legend entries for `band`."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return [
+        Line2D([], [], color=color, linewidth=1.4, label=BAND_LABELS[0]),
+        Patch(color=color, alpha=0.4, linewidth=0, label=BAND_LABELS[1]),
+        Patch(color=color, alpha=0.16, linewidth=0, label=BAND_LABELS[2]),
+    ]
+
+
+def legend_below(figure: Figure, handles: list) -> None:
+    """One legend for all panels, under them."""
+    width = figure.get_figwidth()
+    columns = max(1, min(len(handles), int(width / 1.6)))
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+        handlelength=1.6,
+        columnspacing=1.6,
+    )
+
+
+def save(figure: Figure, path: str | Path | IO[bytes], format: str | None = None) -> None:
+    """Writes the figure; the file's ending is its format. SVG keeps its text as text."""
+    import matplotlib
+
+    if not hasattr(path, "write"):
+        path = Path(path)  # type: ignore[arg-type]
+        if path.suffix.lower() not in FORMATS:
+            endings = ", ".join(FORMATS)
+            raise UserError(f"A picture's file ends in one of {endings}; {path.name!r} does not.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ilbo"}):
+        figure.savefig(path, dpi=160, format=format)
