@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from ilbo.errors import UserError
 from ilbo.model import Problem
-from ilbo.rddl.library import compiler, reading
+from ilbo.rddl.compiling import compiler
+from ilbo.rddl.draws import DISCRETE
+from ilbo.rddl.model import Dynamics, RDDLModel, Rules
+from ilbo.rddl.parsing import reading
 from ilbo.rddl.source import Source, instances, locate, packaged, repository
 
-__all__ = ["instances", "load", "packaged", "repository"]
+__all__ = ["exact_model", "instances", "load", "locate", "packaged", "repository"]
 
 
 def load(name: str, instance: str | None = None) -> Problem:
@@ -24,35 +27,54 @@ def load(name: str, instance: str | None = None) -> Problem:
 
 def build(source: Source) -> Problem:
     """Parses, compiles and checks."""
-    from ilbo.rddl.draws import DISCRETE
-    from ilbo.rddl.model import Dynamics, RDDLModel, Rules
     from ilbo.rddl.region import estimate
 
-    exact = compiler(source)
-    _check_supported(source, exact.rddl)
+    model = exact_model(source)
+    rddl, dynamics = model.dynamics.compiler.rddl, model.dynamics
     with reading(source):
-        dynamics = Dynamics(exact, exact=True)
-        rules = Rules(dynamics)
-        model = RDDLModel(exact.law, dynamics, rules)
-        ranges = {*exact.rddl.state_ranges.values(), *exact.rddl.action_ranges.values()}
-        planned = model
-        if ranges != {"real"} or any(
-            slot.distribution in DISCRETE for slot in exact.slots.values()
-        ):
-            planned = RDDLModel(exact.law, Dynamics(compiler(source, relaxed=True), False), rules)
-        horizon = int(exact.rddl.horizon)
+        horizon = int(rddl.horizon)
         return Problem(
-            planned,
+            relaxed_model(source, model) if discrete_parts(model) else model,
             exact=model,
             name=source.name,
             initial_state=dynamics.initial(),
             horizon=horizon,
-            discount=exact.rddl.discount,
+            discount=rddl.discount,
             region=estimate(model, horizon),
-            domain=rules.domain,
+            domain=model.rules.domain,
             state_names=dynamics.state.names,
             action_names=dynamics.action.names,
         )
+
+
+def exact_model(source: Source) -> RDDLModel:
+    """What the files say, to the letter."""
+    compiled = compiler(source)
+    _check_supported(source, compiled.rddl)
+    with reading(source):
+        dynamics = Dynamics(source, compiled, exact=True)
+        return RDDLModel(compiled.law, dynamics, Rules(dynamics))
+
+
+def relaxed_model(source: Source, exact: RDDLModel) -> RDDLModel:
+    """What planning differentiates where parts are discrete: pyRDDLGym-jax's relaxations."""
+    with reading(source):
+        dynamics = Dynamics(source, compiler(source, relaxed=True), exact=False)
+        return RDDLModel(exact.law, dynamics, exact.rules)
+
+
+def discrete_parts(model: RDDLModel) -> list[str]:
+    """The fluents and draws that have to be relaxed before they can be differentiated."""
+    dynamics = model.dynamics
+    return [
+        *(f"{f.name} ({f.range})" for f in dynamics.state.fluents if f.range != "real"),
+        *(f"{f.name} ({f.range})" for f in dynamics.action.fluents if f.range != "real"),
+        *(
+            f"{slot.where} ({slot.distribution})"
+            for slot in dynamics.compiler.slots.values()
+            if slot.distribution in DISCRETE
+        ),
+    ]
 
 
 def _check_supported(source: Source, rddl) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ilbo.rddl.library import Expression, Values, fluents, parts, text_of
+from ilbo.rddl.compiling import Values
+from ilbo.rddl.parsing import Expression, fluents, parts, text_of
 
 Ends = tuple[Array | None, Array | None]
 """Lowest and highest value, None where there is none."""

@@ -14,8 +14,10 @@ from jaxtyping import Array
 from ilbo.model import Model
 from ilbo.noise import Law
 from ilbo.rddl import constraints
+from ilbo.rddl.compiling import Values
 from ilbo.rddl.layout import Fluent, Layout
-from ilbo.rddl.library import Values, fluents, is_random, parts
+from ilbo.rddl.parsing import fluents, is_random, parts
+from ilbo.rddl.source import Source
 
 REWARD, ENDED = "last reward", "ended"
 """Hidden state components, where a problem needs them: see `Dynamics`."""
@@ -30,8 +32,9 @@ class Dynamics:
     state component.
     """
 
-    def __init__(self, compiler: Any, exact: bool):
+    def __init__(self, source: Source, compiler: Any, exact: bool):
         rddl = compiler.rddl
+        self.source = source
         self.compiler = compiler
         self.exact = exact
         self.cpfs = {name: compiler.bind(cpf) for name, cpf in compiler.cpfs.items()}

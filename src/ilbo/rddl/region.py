@@ -18,10 +18,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from ilbo.rddl.library import fluents, parts
 from ilbo.rddl.model import RDDLModel
+from ilbo.rddl.parsing import fluents, parts
 from ilbo.rollout import draw_noise, within
 
 EPISODES, STEPS = 64, 40
@@ -31,7 +30,7 @@ PERCENTILES = (5, 95)
 def estimate(model: RDDLModel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest start state [n]."""
     initial = model.dynamics.initial()
-    visited = np.asarray(_visit(model, jnp.asarray(initial), min(horizon, STEPS)), np.float64)
+    visited = _visit(model, initial, min(horizon, STEPS))
     low, high = np.percentile(visited, PERCENTILES, axis=0)
     low, high = np.minimum(low, initial), np.maximum(high, initial)
     turning = _angles(model) & (high - low > 2 * np.pi)
@@ -45,31 +44,31 @@ def estimate(model: RDDLModel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(low, high), np.maximum(low, high)
 
 
-def _visit(model: RDDLModel, initial: Array, steps: int) -> Array:
+def _visit(model: RDDLModel, initial: np.ndarray, steps: int) -> np.ndarray:
     """States [visits, n]; an episode that ends, or leaves the finite numbers, stands still."""
-    key_noise, key_held, key_fresh = jax.random.split(jax.random.key(0), 3)
-    noise = draw_noise(model, key_noise, (steps, EPISODES))
-    size = model.dynamics.action.size
-    corners = jnp.array([0.0, 0.5, 1.0])[:, None] * jnp.ones(size)
-    held = jnp.concatenate([corners, jax.random.uniform(key_held, (EPISODES // 2 - 3, size))])
-    fresh = jax.random.uniform(key_fresh, (steps, EPISODES - len(held), size))
+    noise = draw_noise(model, jax.random.key(0), (steps, EPISODES))
+    draw, size = np.random.default_rng(0), model.dynamics.action.size
+    fractions = draw.uniform(size=(steps, EPISODES, size)).astype(np.float32)
+    fractions[:, : EPISODES // 2] = fractions[0, : EPISODES // 2]
+    fractions[:, :3] = np.array([0.0, 0.5, 1.0])[:, None]
 
     @jax.vmap
     def move(state, fraction, xi):
         low, high = model.bounds(state)
-        action = within(low, high, fraction)
-        following = model.transition(state, action, xi)
+        following = model.transition(state, within(low, high, fraction), xi)
         good = ~model.terminal(state) & jnp.all(jnp.isfinite(following))
         return jnp.where(good, following, state)
 
-    def step(states, inputs):
-        xi, drawn = inputs
-        states = move(states, jnp.concatenate([held, drawn]), xi)
-        return states, states
+    @jax.jit
+    def run(starts, fractions, noise):
+        def step(states, inputs):
+            states = move(states, *inputs)
+            return states, states
 
-    starts = jnp.broadcast_to(initial, (EPISODES, initial.size))
-    _, states = jax.jit(lambda: jax.lax.scan(step, starts, (noise, fresh)))()
-    return states.reshape(-1, initial.size)
+        return jax.lax.scan(step, starts, (fractions, noise))[1]
+
+    starts = np.broadcast_to(initial, (EPISODES, initial.size))
+    return np.asarray(run(starts, fractions, noise), np.float64).reshape(-1, initial.size)
 
 
 def _angles(model: RDDLModel) -> np.ndarray:

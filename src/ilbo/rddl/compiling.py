@@ -1,22 +1,14 @@
-"""The one place that touches pyRDDLGym and pyRDDLGym-jax: parsing, and compiling to JAX.
+"""pyRDDLGym-jax's compiler, made to draw from explicit noise.
 
-pyRDDLGym's parser and lifted model and pyRDDLGym-jax's compiler do the work. What is changed here:
-
-- nothing is written to disk and nothing is printed;
-- an error becomes one sentence with the file and line, as a `UserError`;
-- random draws read their noise from an explicit vector: the compiler threads a PRNG key through
-  every expression, and here that key *is* the noise vector ξ, of which each draw has its slice;
-- derivatives are 0, not infinite or undefined, where a root or a quotient has none.
+- Random draws read their noise from a vector: the compiler threads a PRNG key through every
+  expression, and here that key *is* the noise vector ξ, of which each draw has its slice.
+- Derivatives are 0, not infinite or undefined, where a root or a quotient has none.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import io
-import re
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ilbo.errors import UserError
 from ilbo.noise import Law
 from ilbo.rddl import draws
-from ilbo.rddl.source import Source, missing_extra
+from ilbo.rddl.parsing import Expression, Unsupported, is_random, parse, parts, reading, text_of
+from ilbo.rddl.source import Source
 
-Expression = Any
-"""An expression of pyRDDLGym's syntax tree."""
 Values = dict[str, Any]
 """The tensor of each fluent, by its name."""
 
@@ -52,53 +42,6 @@ class Slot:
         return xi[self.start : stop].reshape(self.draw.noise_shape)
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Swallows what the libraries print and warn about."""
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
-        warnings.simplefilter("ignore")
-        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
-        yield
-
-
-@contextlib.contextmanager
-def reading(source: Source) -> Iterator[None]:
-    """Turns whatever the libraries raise on bad input into a `UserError`."""
-    try:
-        with quiet():
-            yield
-    except UserError:
-        raise
-    except ImportError as error:
-        raise missing_extra(error.name or "pyRDDLGym") from error
-    except RecursionError as error:
-        raise UserError(f"{source.files}: an expression is nested too deeply.") from error
-    except Exception as error:
-        raise UserError(_sentence(source, error)) from error
-
-
-def parse(source: Source) -> Any:
-    """The lifted model of a problem, a fresh one at each call."""
-    with reading(source):
-        from pyRDDLGym.core.compiler.model import RDDLLiftedModel
-
-        tree = _tree(source)
-        belongs = _belongs(source, tree)
-        try:
-            model = RDDLLiftedModel(tree)
-        except Exception:
-            if belongs is not None:
-                raise UserError(belongs) from None
-            raise
-        # A wrong name alone is forgiven where all that the instance sets is known to the domain.
-        sets = [getattr(tree.instance, "init_state", None), tree.non_fluents.objects]
-        sets.append(getattr(tree.non_fluents, "init_non_fluent", None))
-        if belongs is not None and not any(sets):
-            raise UserError(belongs)
-        return model
-
-
 def compiler(source: Source, relaxed: bool = False) -> Any:
     """pyRDDLGym-jax's compiler for the problem, its draws reading explicit noise.
 
@@ -108,116 +51,6 @@ def compiler(source: Source, relaxed: bool = False) -> Any:
     model = parse(source)
     with reading(source):
         return _compilers()[relaxed](model)
-
-
-def text_of(expression: Expression) -> str:
-    """The expression as RDDL, on one line."""
-    from pyRDDLGym.core.debug.decompiler import RDDLDecompiler
-
-    return " ".join(RDDLDecompiler().decompile_expr(expression).split())
-
-
-def parts(expression: Any) -> Iterator[Expression]:
-    """The expression and all expressions in it, outermost first."""
-    if hasattr(expression, "etype"):
-        yield expression
-        kind, _ = expression.etype
-        if kind != "constant":
-            yield from parts(expression.args)
-    elif isinstance(expression, tuple | list):
-        for item in expression:
-            yield from parts(item)
-
-
-def fluents(model: Any, expression: Expression) -> set[str]:
-    """Names of the variables that occur in the expression."""
-    names = {part.args[0] for part in parts(expression) if part.etype[0] == "pvar"}
-    return {name for name in names if name in model.variable_types}
-
-
-def is_random(expression: Expression) -> bool:
-    """Whether it is itself a draw (a Dirac or Kronecker delta is none)."""
-    kind, name = expression.etype
-    return kind in ("randomvar", "randomvector") and name not in ("KronDelta", "DiracDelta")
-
-
-class _Syntax(Exception):
-    """A syntax error at a line of the source's text."""
-
-    def __init__(self, line: int | None, reason: str):
-        super().__init__(reason)
-        self.line = line
-
-
-@functools.cache
-def _parser() -> Any:
-    from ply import yacc
-    from pyRDDLGym.core.parser.parser import RDDLlex, RDDLParser
-
-    class Lexer(RDDLlex):
-        def t_error(self, t):
-            raise _Syntax(t.lexer.lineno, f"the character {t.value[0]!r} has no place there")
-
-    class Parser(RDDLParser):
-        def p_error(self, p):
-            if p is None:
-                raise _Syntax(None, "the text ends too early; a '}' or ';' may be missing")
-            raise _Syntax(p.lineno, f"syntax error at {str(p.value)!r}")
-
-    parser = Parser()
-    parser.lexer = Lexer()
-    parser.lexer.build()
-    parser.build(write_tables=False, debug=False, errorlog=yacc.NullLogger())
-    return parser
-
-
-def _tree(source: Source) -> Any:
-    parser = _parser()
-    parser.lexer._lexer.lineno = 1
-    try:
-        tree = parser.parse(source.text)
-    except _Syntax as error:
-        place = source.files if error.line is None else source.place(error.line)
-        raise UserError(f"{place}: {error}.") from None
-    except KeyError as error:
-        block = str(error.args[0]).replace("_", "-")
-        hint = "; give the instance file as well" if len(source.paths) == 1 else ""
-        raise UserError(f"{source.files}: there is no {block} block{hint}.") from None
-    for name in ("horizon", "discount"):
-        if not isinstance(getattr(tree.instance, name, None), int | float):
-            raise UserError(f"{source.files}: the instance has no number for its {name}.")
-    return tree
-
-
-def _belongs(source: Source, tree: Any) -> str | None:
-    """Why the instance is not one of the domain; None where their names agree."""
-    named = getattr(tree.instance, "domain", None)
-    if named is not None and named.casefold() == tree.domain.name.casefold():
-        return None
-    place = source.find(named or "instance") or source.files
-    return (
-        f"{place}: the instance {tree.instance.name!r} is of domain {named!r}, "
-        f"but the domain given is {tree.domain.name!r}."
-    )
-
-
-def _sentence(source: Source, error: Exception) -> str:
-    """What a library's exception says, as one sentence that begins with the place."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = lines[0] if lines else type(error).__name__
-    place = None
-    for name in re.findall(r"<([^<>]+)>", text):
-        place = source.find(name.strip("'").lstrip("@?")) or source.find(name)
-        if place:
-            break
-    where = re.search(r"Please check expression for (.+?)\.?$", text)
-    if where:
-        said = f"{said.rstrip('.')} (in {where[1]})"
-    if not type(error).__module__.startswith("pyRDDLGym"):
-        said = f"cannot be read as RDDL: {type(error).__name__}: {said}"
-    said = said if len(said) <= 300 else said[:297] + "..."
-    return f"{place or source.files}: {said.rstrip('.')}."
 
 
 class ExplicitNoise:
@@ -266,7 +99,7 @@ class ExplicitNoise:
         for kind in ("invariants", "preconditions", "terminations"):
             for root in getattr(model, kind):
                 if any(map(is_random, parts(root))):
-                    raise UserError(f"The {kind[:-1]} {text_of(root)!r} is random.")
+                    raise Unsupported(f"the {kind[:-1]} {text_of(root)!r} is random")
         self.law = draws.joined([slot.draw.law for slot in self.slots.values()])
 
     def _slot(self, model: Any, where: str, part: Expression, start: int) -> Slot:
@@ -291,7 +124,9 @@ class ExplicitNoise:
         ]
         draw = draws.plan(name, shape, constants)
         if draw is None:
-            raise UserError(f"{where} draws from {name}, which cannot be drawn from fixed noise.")
+            raise Unsupported(
+                f"<{where}> draws from {name}, which no noise of a fixed law can be turned into"
+            )
         return Slot(name, where, start, draw, tuple(arguments))
 
     def _jax_random(self, expr, aux):

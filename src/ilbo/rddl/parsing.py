@@ -1,0 +1,182 @@
+"""RDDL text into pyRDDLGym's lifted model, and what can be asked of its expressions.
+
+Nothing is written to disk and nothing is printed; an error becomes one sentence with the file and
+line, as a `UserError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from ilbo.errors import UserError
+from ilbo.rddl.source import Source, missing_extra
+
+Expression = Any
+"""An expression of pyRDDLGym's syntax tree."""
+
+
+class Unsupported(Exception):
+    """What RDDL allows and this package does not; a name in <> is looked up in the files."""
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Swallows what the libraries print and warn about."""
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        warnings.simplefilter("ignore")
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        yield
+
+
+@contextlib.contextmanager
+def reading(source: Source) -> Iterator[None]:
+    """Turns whatever the libraries raise on bad input into a `UserError`."""
+    try:
+        with quiet():
+            yield
+    except UserError:
+        raise
+    except ImportError as error:
+        raise missing_extra(error.name or "pyRDDLGym") from error
+    except RecursionError as error:
+        raise UserError(f"{source.files}: an expression is nested too deeply.") from error
+    except Exception as error:
+        raise UserError(_sentence(source, error)) from error
+
+
+def parse(source: Source) -> Any:
+    """The lifted model of a problem, a fresh one at each call."""
+    with reading(source):
+        from pyRDDLGym.core.compiler.model import RDDLLiftedModel
+
+        tree = _tree(source)
+        belongs = _belongs(source, tree)
+        try:
+            model = RDDLLiftedModel(tree)
+        except Exception:
+            if belongs is not None:
+                raise UserError(belongs) from None
+            raise
+        # A wrong name alone is forgiven where all that the instance sets is known to the domain.
+        sets = [getattr(tree.instance, "init_state", None), tree.non_fluents.objects]
+        sets.append(getattr(tree.non_fluents, "init_non_fluent", None))
+        if belongs is not None and not any(sets):
+            raise UserError(belongs)
+        return model
+
+
+def text_of(expression: Expression) -> str:
+    """The expression as RDDL, on one line."""
+    from pyRDDLGym.core.debug.decompiler import RDDLDecompiler
+
+    return " ".join(RDDLDecompiler().decompile_expr(expression).split())
+
+
+def parts(expression: Any) -> Iterator[Expression]:
+    """The expression and all expressions in it, outermost first."""
+    if hasattr(expression, "etype"):
+        yield expression
+        kind, _ = expression.etype
+        if kind != "constant":
+            yield from parts(expression.args)
+    elif isinstance(expression, tuple | list):
+        for item in expression:
+            yield from parts(item)
+
+
+def fluents(model: Any, expression: Expression) -> set[str]:
+    """Names of the variables that occur in the expression."""
+    names = {part.args[0] for part in parts(expression) if part.etype[0] == "pvar"}
+    return {name for name in names if name in model.variable_types}
+
+
+def is_random(expression: Expression) -> bool:
+    """Whether it is itself a draw (a Dirac or Kronecker delta is none)."""
+    kind, name = expression.etype
+    return kind in ("randomvar", "randomvector") and name not in ("KronDelta", "DiracDelta")
+
+
+class _Syntax(Exception):
+    """A syntax error at a line of the source's text."""
+
+    def __init__(self, line: int | None, reason: str):
+        super().__init__(reason)
+        self.line = line
+
+
+@functools.cache
+def _parser() -> Any:
+    from ply import yacc
+    from pyRDDLGym.core.parser.parser import RDDLlex, RDDLParser
+
+    class Lexer(RDDLlex):
+        def t_error(self, t):
+            raise _Syntax(t.lexer.lineno, f"the character {t.value[0]!r} has no place there")
+
+    class Parser(RDDLParser):
+        def p_error(self, p):
+            if p is None:
+                raise _Syntax(None, "the text ends too early; a '}' or ';' may be missing")
+            raise _Syntax(p.lineno, f"syntax error at {str(p.value)!r}")
+
+    parser = Parser()
+    parser.lexer = Lexer()
+    parser.lexer.build()
+    parser.build(write_tables=False, debug=False, errorlog=yacc.NullLogger())
+    return parser
+
+
+def _tree(source: Source) -> Any:
+    parser = _parser()
+    parser.lexer._lexer.lineno = 1
+    try:
+        tree = parser.parse(source.text)
+    except _Syntax as error:
+        place = source.files if error.line is None else source.place(error.line)
+        raise UserError(f"{place}: {error}.") from None
+    except KeyError as error:
+        block = str(error.args[0]).replace("_", "-")
+        hint = "; give the instance file as well" if len(source.paths) == 1 else ""
+        raise UserError(f"{source.files}: there is no {block} block{hint}.") from None
+    for name in ("horizon", "discount"):
+        if not isinstance(getattr(tree.instance, name, None), int | float):
+            raise UserError(f"{source.files}: the instance has no number for its {name}.")
+    return tree
+
+
+def _belongs(source: Source, tree: Any) -> str | None:
+    """Why the instance is not one of the domain; None where their names agree."""
+    named = getattr(tree.instance, "domain", None)
+    if named is not None and named.casefold() == tree.domain.name.casefold():
+        return None
+    place = source.find(named or "instance") or source.files
+    return (
+        f"{place}: the instance {tree.instance.name!r} is of domain {named!r}, "
+        f"but the domain given is {tree.domain.name!r}."
+    )
+
+
+def _sentence(source: Source, error: Exception) -> str:
+    """What a library's exception says, as one sentence that begins with the place."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = lines[0] if lines else type(error).__name__
+    place = None
+    for name in re.findall(r"<([^<>]+)>", text):
+        place = source.find(name.strip("'").lstrip("@?")) or source.find(name)
+        if place:
+            break
+    where = re.search(r"Please check expression for (.+?)\.?$", text)
+    if where:
+        said = f"{said.rstrip('.')} (in {where[1]})"
+    if not type(error).__module__.startswith(("pyRDDLGym", "ilbo")):
+        said = f"cannot be read as RDDL: {type(error).__name__}: {said}"
+    said = said if len(said) <= 300 else said[:297] + "..."
+    return f"{place or source.files}: {said.rstrip('.')}."
