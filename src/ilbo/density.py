@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ilbo import sampling
 from ilbo.errors import DensityError
 
 if TYPE_CHECKING:
@@ -30,12 +32,21 @@ if TYPE_CHECKING:
 def affine(model: Model, state: Array, action: Array) -> tuple[Array, Array]:
     """c [n] and J [n, k] of s' = c + J ξ."""
     reference = model.law.reference
+    moved, jacobian = _value_and_jacobian(model, state, action, reference)
+    return moved - jacobian @ reference, jacobian
 
-    def next_state(noise):
-        return model.transition(state, action, noise)
 
-    jacobian = jax.jacfwd(next_state)(reference)
-    return next_state(reference) - jacobian @ reference, jacobian
+def _value_and_jacobian(
+    model: Model, state: Array, action: Array, noise: Array
+) -> tuple[Array, Array]:
+    """The next state [n] and its Jacobian [n, k] in the noise."""
+
+    def twice(noise):
+        moved = model.transition(state, action, noise)
+        return moved, moved
+
+    jacobian, moved = jax.jacfwd(twice, has_aux=True)(noise)
+    return moved, jacobian
 
 
 def log_density(model: Model, state: Array, action: Array, next_state: Array) -> Float[Array, ""]:
@@ -79,31 +90,15 @@ def reasons(problem: Problem, probes: int = 16) -> dict[str, str | None]:
 
     The structure is found by evaluating the transition at start states of the region.
     """
-    model = problem.model
-    key_state, key_action, key_noise = jax.random.split(jax.random.key(0), 3)
-    states = jnp.concatenate(
-        [problem.initial_state[None], problem.starts(key_state, (probes - 1,))]
+    c, jacobian, noises, actual, local = (
+        np.asarray(x, np.float64) for x in _probe(problem, probes)
     )
-    noises = model.law.sample(key_noise, (probes,))
-
-    @jax.jit
-    @jax.vmap
-    def probe(state, unit, noise):
-        low, high = model.bounds(state)
-        low, high = jnp.maximum(low, -1e3), jnp.minimum(high, 1e3)
-        action = low + unit * (high - low)
-        c, jacobian = affine(model, state, action)
-        local = jax.jacfwd(lambda xi: model.transition(state, action, xi))(noise)
-        return c, jacobian, model.transition(state, action, noise), local
-
-    units = jax.random.uniform(key_action, (probes, problem.action_size))
-    c, jacobian, actual, local = (np.asarray(x, np.float64) for x in probe(states, units, noises))
-    predicted = c + np.einsum("pnk,pk->pn", jacobian, np.asarray(noises))
+    predicted = c + np.einsum("pnk,pk->pn", jacobian, noises)
     scale = 1 + np.abs(actual) + np.abs(jacobian).sum(-1)
     wrong = ~(np.abs(predicted - actual) <= 1e-3 * scale)
     clipped = ~np.any(local != 0, axis=-1)
     drives = np.any(jacobian != 0, axis=0)  # [n, k]
-    gaussian = model.law.gaussian
+    gaussian = problem.model.law.gaussian
 
     found: dict[str, str | None] = {}
     for i, name in enumerate(problem.state_names):
@@ -133,6 +128,25 @@ def reasons(problem: Problem, probes: int = 16) -> dict[str, str | None]:
                     "is one of Gaussian components whose covariance is singular"
                 )
     return found
+
+
+@eqx.filter_jit
+def _probe(problem: Problem, probes: int) -> tuple[Array, ...]:
+    """c, J, a noise, the next state and the Jacobian at that noise, at `probes` random steps."""
+    model = problem.model
+    key_state, key_action, key_noise = jax.random.split(jax.random.key(0), 3)
+    states = problem.starts(key_state, (probes,)).at[0].set(problem.initial_state)
+
+    def probe(state, unit, noise):
+        low, high = model.bounds(state)
+        low, high = jnp.maximum(low, -1e3), jnp.minimum(high, 1e3)
+        action = low + unit * (high - low)
+        at = jnp.stack([model.law.reference, noise])
+        moved, jacobian = jax.vmap(lambda xi: _value_and_jacobian(model, state, action, xi))(at)
+        return moved[0] - jacobian[0] @ at[0], jacobian[0], noise, moved[1], jacobian[1]
+
+    units = sampling.uniform(key_action, (probes, problem.action_size))
+    return jax.vmap(probe)(states, units, model.law.sample(key_noise, (probes,)))
 
 
 def check(problem: Problem) -> None:

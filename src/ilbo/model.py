@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from ilbo import density
+from ilbo import density, sampling
 from ilbo.errors import UserError
 from ilbo.noise import Law
 
@@ -107,7 +107,7 @@ class Problem(eqx.Module):
         domain: tuple[Any, Any] = (-np.inf, np.inf),
         exact: Model | None = None,
     ):
-        start = jnp.asarray(initial_state, jnp.float32)
+        start = jnp.asarray(np.asarray(initial_state, np.float32))
         if start.ndim != 1:
             raise UserError(
                 f"Problem {name!r}: the initial state must be a vector, got shape {start.shape}."
@@ -149,7 +149,7 @@ class Problem(eqx.Module):
     def starts(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Array:
         """Start states drawn uniformly from the region, [*shape, n]."""
         low, high = self.region
-        return jax.random.uniform(key, (*shape, self.state_size), minval=low, maxval=high)
+        return low + sampling.uniform(key, (*shape, self.state_size)) * (high - low)
 
     def check_start(self, start: Any) -> Array:
         """The start state(s) as an array [n] or [episodes, n], or a `UserError`."""
@@ -177,15 +177,15 @@ class Problem(eqx.Module):
 
 
 def _box(box: tuple[Any, Any], shape: tuple[int, ...], name: str, what: str):
-    try:
-        low, high = (jnp.broadcast_to(jnp.asarray(b, jnp.float32), shape) for b in box)
+    try:  # in NumPy, where a small operation need not be compiled first
+        low, high = (np.broadcast_to(np.asarray(b, np.float32), shape) for b in box)
     except ValueError:
         raise UserError(
             f"Problem {name!r}: the {what} must be a pair (low, high) of {shape[0]} numbers each."
         ) from None
-    if bool(jnp.any(low > high)):
+    if np.any(low > high):
         raise UserError(f"Problem {name!r}: the {what}'s low lies above its high.")
-    return low, high
+    return jnp.asarray(low), jnp.asarray(high)
 
 
 def _check_shapes(model: Model, state: Array, name: str) -> int:
@@ -204,7 +204,9 @@ def _check_shapes(model: Model, state: Array, name: str) -> int:
         return low, high, next_state, jnp.asarray(model.reward(state, action, next_state))
 
     try:
-        low, high, next_state, reward = jax.eval_shape(step, jax.random.key(0))
+        low, high, next_state, reward = jax.eval_shape(
+            step, jax.eval_shape(lambda: jax.random.key(0))
+        )
     except UserError:
         raise
     except (TypeError, ValueError, IndexError) as error:

@@ -17,6 +17,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
+_FEW = 2**14
+"""Rows that are quicker to propose for as a whole than to gather from."""
 
 
 def words(
@@ -58,7 +60,10 @@ def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Arra
     wanted = shape.ravel()
     boosted = jnp.where(wanted < 1, wanted + 1, wanted)
     rows = jnp.pad(boosted, (0, -wanted.size % 8), constant_values=1.0).reshape(-1, 8)
-    draw, accepted = _propose_gamma(key, rows, 1)
+    if len(rows) <= _FEW:
+        draw, accepted = jnp.zeros_like(rows), jnp.zeros(rows.shape, bool)
+    else:
+        draw, accepted = _propose_gamma(key, rows, 1)
     draw = _settle(key, rows, draw, accepted, jnp.uint32(2))[0].ravel()[: wanted.size]
 
     def shrink(draw):
@@ -84,7 +89,7 @@ def _settle(
     have something left to settle.
     """
     rows = len(shape)
-    gathered = rows if rows <= 2**14 else max(rows // share, 2**12)
+    gathered = rows if rows <= _FEW else max(rows // share, _FEW // 4)
 
     def propose(shape, draw, accepted, stream):
         proposal, good = _propose_gamma(key, shape, stream)

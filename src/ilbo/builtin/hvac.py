@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ilbo.model import Model, Problem
@@ -61,19 +62,23 @@ class HVAC(Model):
 
 def hvac(name: str, facts: dict) -> Problem:
     rooms = facts["rooms"]
-    adjacent = jnp.zeros((rooms, rooms))
+    adjacent = np.zeros((rooms, rooms), np.float32)
     for i, j in facts["adjacent"]:
-        adjacent = adjacent.at[i, j].set(1.0).at[j, i].set(1.0)
+        adjacent[i, j] = adjacent[j, i] = 1
+    outside, hall = (
+        np.isin(np.arange(rooms), facts[wall]).astype(np.float32)
+        for wall in ("adj_outside", "adj_hall")
+    )
     model = HVAC(
-        adjacent=adjacent,
-        outside=jnp.zeros(rooms).at[jnp.array(facts["adj_outside"])].set(1.0),
-        hall=jnp.zeros(rooms).at[jnp.array(facts["adj_hall"])].set(1.0),
+        adjacent=jnp.asarray(adjacent),
+        outside=jnp.asarray(outside),
+        hall=jnp.asarray(hall),
         law=Gaussian(2 * rooms),
     )
     return Problem(
         model,
         name=name,
-        initial_state=jnp.full(rooms, facts["initial_temp"]),
+        initial_state=np.full(rooms, facts["initial_temp"]),
         horizon=facts["horizon"],
         discount=facts["discount"],
         region=(0.0, 30.0),
