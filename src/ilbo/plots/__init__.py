@@ -71,8 +71,12 @@ def draw_trajectories(
     """The figure that `trajectories` saves."""
     from ilbo.builtin import HVAC, Navigation, Reservoir
     from ilbo.plots import components, hvac, navigation, reservoir
-    from ilbo.rollout import simulate
+    from ilbo.rollout import simulate, summarise
 
     families = {Navigation: navigation, HVAC: hvac, Reservoir: reservoir}
-    family = families.get(type(problem.model), components)
-    return family.draw(problem, policy, simulate(problem, policy, seed, episodes), title)
+    drawer = next(
+        (module for kind, module in families.items() if isinstance(problem.model, kind)), components
+    )
+    simulated = simulate(problem, policy, seed, episodes)
+    summarise(problem, simulated)  # says so where a reward is not finite
+    return drawer.draw(problem, policy, simulated, title)

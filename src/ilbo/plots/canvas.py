@@ -38,6 +38,8 @@ def heading(figure: Figure, title: str) -> None:
 
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
     """A plain panel: light grid, no box, small text."""
+    from matplotlib.ticker import MaxNLocator
+
     ax.set_facecolor("none")
     ax.grid(True, color=GRID, linewidth=0.6)
     ax.set_axisbelow(True)
@@ -48,6 +50,8 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
         ax.spines[side].set_linewidth(0.6)
     ax.tick_params(colors=MUTED, labelsize=8, width=0.6, length=2.5)
     ax.yaxis.set_major_formatter(thousands)
+    if x == "step":
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
     if title:
         ax.set_title(title, fontsize=9, color=INK, loc="left", pad=4)
     ax.set_xlabel(x, fontsize=8.5, color=MUTED)
@@ -98,7 +102,7 @@ def band_handles(color: str) -> list:
 def legend_below(figure: Figure, handles: list) -> None:
     """One legend for all panels, under them."""
     width = figure.get_figwidth()
-    columns = max(1, min(len(handles), int(width / 1.6)))
+    columns = max(1, min(len(handles), int(width / 1.25)))
     figure.legend(
         handles=handles,
         loc="outside lower center",
@@ -116,7 +120,7 @@ def save(figure: Figure, path: str | Path | IO[bytes], format: str | None = None
     import matplotlib
 
     if not hasattr(path, "write"):
-        path = Path(path)  # type: ignore[arg-type]
+        path = Path(path)
         if path.suffix.lower() not in FORMATS:
             endings = ", ".join(FORMATS)
             raise UserError(f"A picture's file ends in one of {endings}; {path.name!r} does not.")

@@ -21,7 +21,7 @@ LATE = 0.4
 
 
 def draw(history: Sequence[Sequence[Record]], limit: float | None, title: str) -> Figure:
-    runs = [run for run in history if len(run)]
+    runs = [list(run) for run in history if len(run)]
     if not runs:
         raise UserError("There is no test in this history yet, so there is no curve to draw.")
     end = max(run[-1].episode for run in runs)

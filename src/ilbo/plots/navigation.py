@@ -34,7 +34,7 @@ def draw(problem, policy, simulated, title: str) -> Figure:
     states = np.asarray(simulated.states)
     figure = new_figure(9.2, 4.9)
     heading(figure, title or f"{problem.name}: paths from the start and the policy's moves")
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
     dress(left, "arrows: the policy's moves; darker: moves come out shorter", "x", "y")
     _map(figure, left, model, policy, states, goal, zones)
     dress(right, "distance from the goal", "step", "distance")
@@ -50,13 +50,12 @@ def _map(figure, ax: Axes, model, policy, states, goal, zones) -> None:
     low, high = _extent(states, goal, zones)
     ax.set_xlim(low[0], high[0])
     ax.set_ylim(low[1], high[1])
-    ax.set_aspect("equal")
     ax.grid(False)
     ax.imshow(
         _shade(model, low, high),
         extent=(low[0], high[0], low[1], high[1]),
         origin="lower",
-        aspect="auto",
+        aspect="equal",
         interpolation="bilinear",
         zorder=0,
     )
