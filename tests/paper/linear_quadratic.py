@@ -1,7 +1,5 @@
 """A continuous problem whose optimum is known in closed form: a noisy linear system."""
 
-import math
-
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -45,5 +43,3 @@ def closed_form():
         P = 1 + PRICE * K**2 + DISCOUNT * P * (DRIFT - PUSH * K) ** 2
     constant = DISCOUNT / (1 - DISCOUNT) * P * SPREAD**2
     return K, -P * START**2 - constant
-
-

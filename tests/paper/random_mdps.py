@@ -35,14 +35,14 @@ class Bumps(eqx.Module):
         return floor + height * jnp.exp(-jnp.sum((a - centre) ** 2))
 
 
-def random_mdp(seed, states, action_size=1, horizon=None, floor=(0.1, 1.0), steep=1.0):
-    """A random MDP; `floor` is the range of the rewards far from their bump."""
+def random_mdp(seed, states, action_size=1, horizon=None, floor=(0.1, 1.0), gamma=(0.3, 0.97)):
+    """A random MDP; `floor` is the range of rewards far from their bump, `gamma` of discounts."""
     draw = np.random.default_rng(seed)
     return FiniteMDP(
         T=Softmax(
             bias=draw.normal(size=(states, states)),
-            slope=steep * draw.normal(size=(states, states, action_size)),
-            wave=0.5 * steep * draw.normal(size=(states, states)),
+            slope=draw.normal(size=(states, states, action_size)),
+            wave=0.5 * draw.normal(size=(states, states)),
         ),
         r=Bumps(
             floor=draw.uniform(*floor, size=states),
@@ -51,7 +51,7 @@ def random_mdp(seed, states, action_size=1, horizon=None, floor=(0.1, 1.0), stee
         ),
         b0=draw.dirichlet(np.ones(states)),
         bounds=(np.full(action_size, LOW), np.full(action_size, HIGH)),
-        gamma=1.0 if horizon else draw.uniform(0.3, 0.97),
+        gamma=1.0 if horizon else draw.uniform(*gamma),
         horizon=horizon,
     )
 
@@ -62,12 +62,10 @@ def random_policy(mdp, seed):
 
 
 SEEDS = st.integers(0, 2**32 - 1)
-SIZES = st.sampled_from([2, 3, 5, 8, 12])
-SHAPES = st.sampled_from([(1, None), (2, None), (1, 7), (2, 7)])
-"""Action size and horizon. Few shapes: each is compiled once for each number of states."""
+SHAPES = [(2, 1, None), (5, 2, 7), (12, 1, None)]
+"""States, action size and horizon. Few, because each is compiled anew."""
 
 
 @st.composite
-def mdps(draw, **kwargs):
-    action_size, horizon = draw(SHAPES)
-    return random_mdp(draw(SEEDS), draw(SIZES), action_size, horizon, **kwargs)
+def mdps(draw, shapes=SHAPES, **kwargs):
+    return random_mdp(draw(SEEDS), *draw(st.sampled_from(shapes)), **kwargs)

@@ -94,7 +94,7 @@ def tangent(mdp: FiniteMDP, mu_m: Array, shift: Array) -> Bound:
         mdp=mdp,
         mu_m=jnp.asarray(mu_m),
         shift=jnp.asarray(shift),
-        J_m=chain(mdp, T, r).J,
+        J_m=shifted.d @ r,
         r_m=r,
         T_m=T,
         dJ_domega=shifted.d * (r + shift),

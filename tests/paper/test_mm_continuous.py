@@ -1,0 +1,98 @@
+"""The Riemann sum of a continuous problem approaches its closed-form solution."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from linear_quadratic import START, LinearQuadratic, closed_form, linear_quadratic
+
+import ilbo
+from ilbo import mm
+
+INTERVAL = (-3.0, 3.0)
+
+
+@pytest.fixture(scope="module")
+def grids():
+    return {n: mm.discretise(linear_quadratic(), n, INTERVAL) for n in (8, 16, 32)}
+
+
+def optimal_table(grid):
+    K, _ = closed_form()
+    return grid.table(lambda state: -K * state)
+
+
+def test_value_of_the_optimal_policy_converges_at_second_order(grids):
+    _, J = closed_form()
+    errors = [abs(mm.objective(grid.mdp, optimal_table(grid)) - J) for grid in grids.values()]
+    ratios = np.array(errors[:-1]) / np.array(errors[1:])
+    assert errors[-1] < 0.003 * abs(J)
+    np.testing.assert_allclose(ratios, 4.0, rtol=0.02)
+
+
+def test_minorise_maximise_finds_the_closed_form_policy(grids):
+    K, J = closed_form()
+    grid = grids[16]
+    shift = -mm.lowest_reward(grid.mdp)
+    history = mm.iterate(grid.mdp, np.zeros((16, 1)), shift=shift, tolerance=1e-5)
+    assert history.converged
+    assert (np.diff(history.J) >= -1e-12).all()
+    inner = np.abs(grid.x) < 1.5
+    np.testing.assert_allclose(history.mu[-1, inner, 0], -K * grid.x[inner], atol=2e-3)
+    assert history.J[-1] == pytest.approx(J, rel=0.02)
+    mu_grid, J_grid = mm.value_iteration(grid.mdp, 201)
+    assert history.J[-1] == pytest.approx(J_grid, abs=1e-3)
+    np.testing.assert_allclose(history.mu[-1, inner], mu_grid[inner], atol=0.03)
+
+
+def test_row_mass_says_whether_the_grid_is_fit(grids):
+    grid = grids[32]
+    mass = grid.mass(optimal_table(grid))
+    inner = np.abs(grid.x) < 1.5
+    np.testing.assert_allclose(mass[inner], 1.0, atol=1e-3)
+    pushed_out = grid.mass(grid.mdp.high)
+    assert pushed_out[-1] < 0.5
+
+
+def test_start_between_midpoints_keeps_its_mean(grids):
+    for grid in grids.values():
+        assert grid.mdp.b0.sum() == pytest.approx(1.0)
+        assert grid.mdp.b0 @ grid.x == pytest.approx(START)
+
+
+class RewardedArrival(LinearQuadratic):
+    def reward(self, state, action, next_state):
+        return jnp.sum(next_state**2)
+
+
+def test_reward_that_looks_at_the_next_state_becomes_its_mean():
+    problem = ilbo.Problem(
+        RewardedArrival(), name="arrival", initial_state=[0.0], horizon=6, region=(-2.0, 2.0)
+    )
+    grid = mm.discretise(problem, 32, INTERVAL)
+    assert grid.mdp.horizon == 6
+    middle = mm.analyse(grid.mdp, np.zeros((32, 1))).r[15:17]
+    np.testing.assert_allclose(middle, (0.95 * grid.x[15:17]) ** 2 + 0.25, atol=1e-5)
+
+
+def test_discretise_refuses_what_it_cannot_do():
+    with pytest.raises(ilbo.UserError, match="navigation-3 has 2 state components"):
+        mm.discretise(ilbo.make("navigation-3"), 16)
+    with pytest.raises(ilbo.UserError, match=r"start state 1\.5 lies outside"):
+        mm.discretise(linear_quadratic(), 16, (-1.0, 1.0))
+    with pytest.raises(ilbo.UserError, match="interval"):
+        mm.discretise(linear_quadratic(), 16, (1.0, -1.0))
+    with pytest.raises(ilbo.UserError, match="points"):
+        mm.discretise(linear_quadratic(), 1)
+
+
+class Ending(LinearQuadratic):
+    def terminal(self, state):
+        return state[0] > 2
+
+
+def test_discretise_refuses_terminal_states():
+    problem = ilbo.Problem(
+        Ending(), name="ending", initial_state=[0.0], horizon=6, region=(-2.0, 2.0)
+    )
+    with pytest.raises(ilbo.UserError, match="ending ends in the state 2"):
+        mm.discretise(problem, 16, INTERVAL)
