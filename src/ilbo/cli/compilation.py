@@ -1,0 +1,63 @@
+"""Compiled programs kept on disk, so that the second run of a kind starts in seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import tempfile
+import warnings
+from pathlib import Path
+
+LIMIT = 2**30
+"""Bytes of compiled programs that are kept."""
+
+
+def keep_compiled_programs() -> None:
+    """Turns JAX's cache on disk on, unless the user set one or the folder cannot be written."""
+    import jax
+
+    if (
+        getattr(jax.config, "jax_compilation_cache_dir", None)
+        or os.environ.get("ILBO_CACHE") == "off"
+    ):
+        return
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        _prune(folder)
+    except OSError:
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for this kind of machine: programs hold its processor's code."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        flags = sorted({line for line in lines if line.startswith(("flags", "Features", "model"))})
+        return (
+            Path(root) / "ilbo" / "jax" / hashlib.sha256("\n".join(flags).encode()).hexdigest()[:12]
+        )
+    return Path(root) / "ilbo" / "jax" / platform.machine()
+
+
+def _prune(folder: Path) -> None:
+    """Removes the oldest programs while there are too many."""
+    entries = sorted(
+        ((entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder)),
+        reverse=True,
+    )
+    total = 0
+    for _, size, path in entries:
+        total += size
+        if total > LIMIT:
+            with contextlib.suppress(OSError):
+                os.unlink(path)

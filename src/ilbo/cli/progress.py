@@ -1,0 +1,74 @@
+"""How far training has come: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from ilbo.cli.output import note
+
+if TYPE_CHECKING:
+    from ilbo.planner import Record
+
+
+class TrainingProgress:
+    """Shows the records of one session; with several seeds, their means."""
+
+    def __init__(self, title: str, episodes: int, seeds: int, done: int = 0):
+        self.title, self.episodes, self.seeds = title, episodes, seeds
+        self.first: tuple[int, float] | None = None
+        self.waiting: list[Record] = []
+        self.bar = _bar() if sys.stderr.isatty() else None
+        if self.bar is None:
+            note(f"{title}: from episode {done}" if done else title)
+        else:
+            self.task = self.bar.add_task(
+                title, total=episodes, completed=done, news="compiling ..."
+            )
+
+    def __enter__(self) -> TrainingProgress:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def __call__(self, record: Record) -> None:
+        self.waiting.append(record)
+        if len(self.waiting) < self.seeds:
+            return
+        records, self.waiting = self.waiting, []
+        current = sum(r.current for r in records) / self.seeds
+        best = sum(r.best for r in records) / self.seeds
+        news = f"now {current:,.2f}  best {best:,.2f}  {self._pace(record.episode)}"
+        if self.bar is not None:
+            self.bar.update(self.task, completed=record.episode, news=news)
+        else:
+            note(f"episode {record.episode:>{len(str(self.episodes))}}/{self.episodes}  {news}")
+
+    def _pace(self, episode: int) -> str:
+        """Speed since the first test, so that compilation does not count, and the time left."""
+        now = time.perf_counter()
+        if self.first is None:
+            self.first = episode, now
+            return ""
+        speed = (episode - self.first[0]) / max(now - self.first[1], 1e-9)
+        left = round((self.episodes - episode) / max(speed, 1e-9))
+        return f"{speed:.3g} episodes/s  {left // 60}:{left % 60:02} left"
+
+
+def _bar():
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[news]}"),
+        console=Console(stderr=True),
+    )

@@ -1,0 +1,190 @@
+"""Policies on disk: the network's arrays and what is needed to use them (`ilbo.arrayfile`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ilbo import arrayfile
+from ilbo.errors import UserError
+from ilbo.identity import check_same, describe, rebuild
+from ilbo.model import Problem
+from ilbo.networks import MLP, Policy, Scaling
+
+SUFFIX = ".ilbo"
+FINAL, BEST = f"policy{SUFFIX}", f"best{SUFFIX}"
+
+
+class FixedBounds(eqx.Module):
+    """All that a policy needs of a model whose bounds do not depend on the state."""
+
+    low: Array
+    high: Array
+
+    def bounds(self, state: Array) -> tuple[Array, Array]:
+        return self.low, self.high
+
+
+def save_policy(policy: Policy, path: str | Path, problem: Problem) -> None:
+    """Writes a policy for the problem; the file is whole or not there at all.
+
+    Args:
+        policy: As planning returns it.
+        path: File to write.
+        problem: What it is for. A problem of ilbo's own or from RDDL is written along, so that
+            `load_policy` needs the file alone.
+    """
+    write_policy(policy, path, target(problem))
+
+
+def target(problem: Problem) -> dict[str, Any]:
+    """What the header of a policy file says about the problem."""
+    return {"problem": describe(problem), "bounds": _describe_bounds(problem)}
+
+
+def write_policy(policy: Policy, path: str | Path, target: dict[str, Any]) -> None:
+    """`save_policy` for a target that is known already."""
+    layers = [layer.dense.weight.shape[1] for layer in policy.network.hidden]
+    arrays = {f"network.{name}": leaf for name, leaf in named_leaves(policy.network).items()}
+    arrays |= {f"scaling.{name}": leaf for name, leaf in named_leaves(policy.scaling).items()}
+    content = {**target, "layers": layers}
+    arrayfile.write(path, "policy", content, {k: np.asarray(v) for k, v in arrays.items()})
+
+
+def load_policy(path: str | Path, problem: Problem | None = None) -> Any:
+    """The policy of a file, a run folder or an exported file: state [n] → action [m].
+
+    Args:
+        path: A policy file, a run folder (its final policy), or what `ilbo export` wrote.
+        problem: The problem to use it on, where the file cannot tell: for models of your own whose
+            action bounds depend on the state.
+
+    Loading runs no code of the file's; a damaged file raises `UserError`.
+    """
+    path = Path(path)
+    if path.suffix == ".stablehlo":
+        from ilbo.exporting import load_exported
+
+        return load_exported(path)
+    return read_policy(path, problem)[0]
+
+
+def read_policy(path: str | Path, problem: Problem | None = None) -> tuple[Policy, dict[str, Any]]:
+    """The policy and the header of its file."""
+    path = policy_path(Path(path))
+    header, arrays = arrayfile.read(path, "policy")
+    try:
+        described, layers, bounds = _checked(header)
+        template = jax.eval_shape(
+            lambda: (
+                MLP.init(
+                    jax.random.key(0),
+                    len(described["states"]),
+                    layers,
+                    len(described["actions"]),
+                    1.0,
+                ),
+                Scaling(*2 * [jnp.zeros(len(described["states"]))]),
+            )
+        )
+        network = fill(template[0], arrays, "network.")
+        scaling = fill(template[1], arrays, "scaling.")
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{str(path)!r} does not hold a policy that makes sense: {error}."
+        ) from None
+    if problem is not None:
+        check_same(described, problem, f"The policy {str(path)!r}")
+        return Policy(network, scaling, problem.model), header
+    if bounds is not None:
+        return Policy(network, scaling, bounds), header  # type: ignore[arg-type]
+    return Policy(network, scaling, rebuild(described).model), header
+
+
+def policy_path(path: Path) -> Path:
+    """The policy file meant by a path that may be a run folder."""
+    if not path.is_dir():
+        return path
+    if (path / FINAL).exists():
+        return path / FINAL
+    seeds = sorted(folder.name for folder in path.glob("seed-*") if (folder / FINAL).exists())
+    if seeds:
+        raise UserError(
+            f"{str(path)!r} holds the policies of {len(seeds)} seeds: name one of them, "
+            f"for example {str(path / seeds[0])!r}."
+        )
+    raise UserError(f"There is no policy in the folder {str(path)!r}.")
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """The arrays of a tree under the names of their places."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(at, simple=True, separator="."): leaf for at, leaf in leaves}
+
+
+def fill(template: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> Any:
+    """The tree with its arrays taken by name; shapes and types must be those of the template."""
+    leaves = []
+    for name, wanted in named_leaves(template).items():
+        array = arrays.get(prefix + name)
+        if array is None:
+            raise ValueError(f"the array {prefix + name!r} is missing")
+        if array.shape != wanted.shape or array.dtype != wanted.dtype:
+            raise ValueError(
+                f"the array {prefix + name!r} is {array.dtype}{list(array.shape)}, "
+                f"not {wanted.dtype}{list(wanted.shape)}"
+            )
+        leaves.append(jnp.array(array))
+    return jax.tree.unflatten(jax.tree.structure(template), leaves)
+
+
+def bounds_are_fixed(problem: Problem) -> bool:
+    """Whether the bounds are computed without a look at the state."""
+    closed = jax.make_jaxpr(problem.model.bounds)(problem.initial_state)
+    seen = {id(variable) for variable in closed.jaxpr.invars}
+    for equation in closed.jaxpr.eqns:
+        if any(id(variable) in seen for variable in equation.invars):
+            seen |= {id(variable) for variable in equation.outvars}
+    return not any(id(variable) in seen for variable in closed.jaxpr.outvars)
+
+
+def _describe_bounds(problem: Problem) -> dict[str, Any]:
+    """The bounds at the problem's own start, and whether they are the same everywhere."""
+    low, high = problem.model.bounds(problem.initial_state)
+    return {
+        "fixed": bounds_are_fixed(problem),
+        "low": [float(x) if np.isfinite(x) else None for x in np.asarray(low)],
+        "high": [float(x) if np.isfinite(x) else None for x in np.asarray(high)],
+    }
+
+
+def _checked(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBounds | None]:
+    """The parts of a header that are used, or a ValueError, TypeError or KeyError."""
+    described, layers, bounds = header["problem"], header["layers"], header["bounds"]
+    for key in ("name", "origin"):
+        if not isinstance(described[key], str):
+            raise ValueError(f"its {key} is not a text")
+    for key in ("states", "actions"):
+        names = described[key]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"its {key} are not a list of names")
+    if not isinstance(layers, list) or not all(type(x) is int and 0 < x < 2**31 for x in layers):
+        raise ValueError("its layers are not a list of sizes")
+    if len(layers) > len(header["arrays"]):
+        raise ValueError("it has fewer arrays than layers")
+    for file in described.get("files", []):
+        if len(file) != 2 or not all(isinstance(part, str) for part in file):
+            raise ValueError("its RDDL files cannot be read")
+    if bounds["fixed"] is not True:
+        return described, layers, None
+    low = np.array([-np.inf if x is None else x for x in bounds["low"]], np.float32)
+    high = np.array([np.inf if x is None else x for x in bounds["high"]], np.float32)
+    if not low.shape == high.shape == (len(described["actions"]),):
+        raise ValueError("its bounds do not fit its actions")
+    return described, layers, FixedBounds(jnp.array(low), jnp.array(high))

@@ -1,0 +1,49 @@
+"""Which versions made a result."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from ilbo import __version__
+
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy")
+
+
+def environment() -> dict[str, Any]:
+    """Versions of Python and of the packages, the commit of a source checkout, the device."""
+    return {
+        "ilbo": __version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "platform": platform.platform(),
+        "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+        "command": sys.argv,
+    }
+
+
+def commit() -> str | None:
+    """The commit of the source that runs, with "+" where it was changed since; None elsewhere."""
+    folder = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        ).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", "__init__.py")  # not just a checkout around us
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", ".") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
