@@ -56,6 +56,7 @@ def compiler(source: Source, relaxed: bool = False) -> Any:
 class ExplicitNoise:
     """Mixed into a compiler of pyRDDLGym-jax, this makes its draws functions of a noise vector."""
 
+    relaxes = False
     slots: dict[int, Slot]
     law: Law
 
@@ -156,6 +157,47 @@ class ExplicitNoise:
         """A differentiable stand-in for the draw, where the compiler is one that relaxes."""
         return None
 
+    # The compiler's own versions of the next five also flag invalid casts, which costs time and
+    # uses what newer versions of JAX refuse.
+
+    def _jax_cast(self, jax_expr, dtype):
+        def cast(fls, nfls, params, key):
+            value = jax_expr(fls, nfls, params, key)[0]
+            return jnp.asarray(value, dtype=dtype), key, 0, params
+
+        return cast
+
+    def _jax_unary(self, jax_expr, jax_op, at_least_int=False, check_dtype=None):
+        def unary(fls, nfls, params, key):
+            value = jax_expr(fls, nfls, params, key)[0]
+            return jax_op(_at_least_int(value) if at_least_int else value), key, 0, params
+
+        return unary
+
+    def _jax_binary(self, jax_lhs, jax_rhs, jax_op, at_least_int=False, check_dtype=None):
+        def binary(fls, nfls, params, key):
+            both = [side(fls, nfls, params, key)[0] for side in (jax_lhs, jax_rhs)]
+            return jax_op(*map(_at_least_int, both) if at_least_int else both), key, 0, params
+
+        return binary
+
+    def _jax_if(self, expr, aux):
+        this: Any = self
+        if self.relaxes and this.traced.cached_is_fluent(expr.args[0]):
+            return super()._jax_if(expr, aux)  # type: ignore[misc]
+        this._check_num_args(expr, 3)
+        condition, yes, no = (this._jax(argument, aux) for argument in expr.args)
+
+        def choose(fls, nfls, params, key):
+            test, first, second = (f(fls, nfls, params, key)[0] for f in (condition, yes, no))
+            return jnp.where(test > 0.5, first, second), key, 0, params
+
+        return choose
+
+    def _jax_kron(self, expr, aux):
+        self._check_num_args(expr, 1)  # type: ignore[attr-defined]
+        return self._jax(expr.args[0], aux)  # type: ignore[attr-defined]
+
     def _jax_sqrt(self, expr, aux):
         return self._jax_unary_helper(expr, aux, draws.safe_sqrt, at_least_int=True)  # type: ignore[attr-defined]
 
@@ -193,6 +235,11 @@ class ExplicitNoise:
         return super()._jax_function(expr, aux)  # type: ignore[misc]
 
 
+def _at_least_int(value: Any) -> Array:
+    value = jnp.asarray(value)
+    return value.astype(jnp.int32) if value.dtype == bool else value
+
+
 def _divide(x: Array, y: Array) -> Array:
     """x / y whose derivatives at y = 0 are 0, so that a branch not taken cannot spoil them."""
     zero = y == 0
@@ -209,6 +256,8 @@ def _compilers() -> dict[bool, Any]:
         pass
 
     class Relaxed(ExplicitNoise, logic.DefaultJaxRDDLCompilerWithGrad):
+        relaxes = True
+
         def __init__(self, model: Any):
             super().__init__(model, print_warnings=False)
 

@@ -98,7 +98,7 @@ def _conjuncts(model: Any, expression: Expression, targets: set[str], guards=())
     elif kind == "boolean" and op in "^&":
         for argument in expression.args:
             yield from _conjuncts(model, argument, targets, guards)
-    elif kind == "boolean" and op == "=>" and expression.args[1:] == bound:
+    elif kind == "boolean" and op == "=>" and bound == [expression.args[1]]:
         guards = (*guards, (expression.args[0], True))
         yield from _conjuncts(model, bound[0], targets, guards)
     elif kind == "boolean" and op == "|" and len(bound) == 1:
@@ -149,7 +149,7 @@ def _as_bound(compiler: Any, leaf: _Leaf, targets: set[str]) -> Bound | None:
     (target,) = occurrences
     lower, upper, strict = op in (">=", ">", "=="), op in ("<=", "<", "=="), op in ("<", ">")
     solve = _solve(compiler, left, target, upper and not lower)
-    place = _place(compiler, leaf.expression, target)
+    place = None if solve is None else _place(compiler, leaf.expression, target)
     if solve is None or place is None:
         return None
     others = [*leaf.expression.args, *(condition for condition, _ in leaf.guards)]
@@ -237,7 +237,7 @@ def _place(compiler: Any, leaf: Expression, target: Expression):
     free = [argument for argument in arguments if argument in scope]
     model = compiler.rddl
     if len(set(free)) != len(free) or any(not isinstance(a, str) for a in arguments):
-        return None
+        return None  # release(?t, ?t), or release(owner(?t))
     index = tuple(
         slice(None) if argument in scope else model.object_to_index[model.strip_literal(argument)]
         for argument in arguments
