@@ -24,16 +24,18 @@ BANDS = (0.05, 0.25, 0.5, 0.75, 0.95)
 BAND_LABELS = ("median", "half of the episodes", "nine in ten")
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
     """An empty figure, in inches, that belongs to no window and no global state."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
+    return Figure(figsize=(width, height), layout=layout, facecolor=PAPER)  # type: ignore[arg-type]
 
 
 def heading(figure: Figure, title: str) -> None:
-    if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
+    place: dict[str, Any] = {"x": 0.01, "ha": "left"}
+    if not figure.get_layout_engine():
+        place |= {"y": 1 - 0.08 / figure.get_figheight(), "va": "top"}
+    figure.suptitle(title, fontsize=11, fontweight="bold", color=INK, **place)
 
 
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
@@ -105,7 +107,7 @@ def legend_below(figure: Figure, handles: list) -> None:
     columns = max(1, min(len(handles), int(width / 1.25)))
     figure.legend(
         handles=handles,
-        loc="outside lower center",
+        loc="outside lower center" if figure.get_layout_engine() else "lower center",
         ncols=columns,
         frameon=False,
         fontsize=8.5,

@@ -27,22 +27,37 @@ def columns_for(cells: int) -> int:
 def cells(
     count: int, ratios: tuple[float, ...] = (1.0,), width: float = 2.1, height: float = 1.5
 ) -> tuple[Figure, np.ndarray]:
-    """A figure and its panels [count, len(ratios)]; panels of one kind share their y axis."""
-    columns = columns_for(count)
+    """A figure and its panels [count, len(ratios)]; width and height, in inches, are of a cell.
+
+    Panels stand at fixed places and share no axes: with many of them either would be slow.
+    """
+    columns, kinds = columns_for(count), len(ratios)
     rows = -(-count // columns)
-    figure = new_figure(max(5.4, width * columns + 0.6), height * rows * sum(ratios) + 0.9)
-    kinds = len(ratios)
-    layout = figure.add_gridspec(rows * kinds, columns, height_ratios=ratios * rows)
+    wide, high = max(5.4, width * columns + 0.7), height * rows * sum(ratios) + 1.1
+    figure = new_figure(wide, high, layout=None)
+    layout = figure.add_gridspec(
+        rows,
+        columns,
+        left=0.62 / wide,
+        right=1 - 0.2 / wide,
+        bottom=0.76 / high,
+        top=1 - 0.55 / high,
+        wspace=0.09,
+        hspace=0.24 / sum(ratios),
+    )
     panels = np.empty((count, kinds), object)
     for i in range(count):
-        row, column = divmod(i, columns)
+        cell = layout[divmod(i, columns)].subgridspec(kinds, 1, height_ratios=ratios, hspace=0.14)
         for kind in range(kinds):
-            panels[i, kind] = figure.add_subplot(
-                layout[row * kinds + kind, column],
-                sharex=panels[0, 0] if i or kind else None,
-                sharey=panels[0, kind] if i else None,
-            )
+            panels[i, kind] = figure.add_subplot(cell[kind])
     return figure, panels
+
+
+def share_limits(panels: np.ndarray, x: tuple[float, float], y: tuple[float, float]) -> None:
+    """The same limits for all panels of one kind, [count]."""
+    for ax in panels:
+        ax.set_xlim(x)
+        ax.set_ylim(y)
 
 
 def label_edges(panels: np.ndarray, y: tuple[str, ...], x: str) -> None:

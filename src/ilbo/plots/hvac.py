@@ -17,7 +17,7 @@ from ilbo.plots.canvas import (
     legend_below,
     quantiles,
 )
-from ilbo.plots.grid import MOST, cells, label_edges
+from ilbo.plots.grid import MOST, cells, label_edges, share_limits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +39,11 @@ def draw(problem, policy, simulated, title: str) -> Figure:
         top.axhspan(TEMP_LOW, TEMP_UP, color=GREEN, alpha=0.18, lw=0)
         band(top, np.arange(warmth.shape[1]), warmth[..., i], BLUE)
         band(bottom, np.arange(air.shape[1]), air[..., i], ORANGE, drawstyle="steps-post")
-    panels[0, 1].set_ylim(-0.03 * AIR_MAX, 1.03 * AIR_MAX)
+    low, high = min(warmth.min(), TEMP_LOW), max(warmth.max(), TEMP_UP)
+    room = 0.05 * (high - low)
+    steps = (0, problem.horizon)
+    share_limits(panels[:, 0], steps, (low - room, high + room))
+    share_limits(panels[:, 1], steps, (-0.03 * AIR_MAX, 1.03 * AIR_MAX))
     label_edges(panels, ("°C", "air, kg/s"), "step")
     comfort = Patch(color=GREEN, alpha=0.3, lw=0, label=f"comfort, {TEMP_LOW:g} to {TEMP_UP:g} °C")
     legend_below(figure, [*band_handles(BLUE), comfort])

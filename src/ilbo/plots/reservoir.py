@@ -18,7 +18,7 @@ from ilbo.plots.canvas import (
     legend_below,
     quantiles,
 )
-from ilbo.plots.grid import MOST, cells, label_edges
+from ilbo.plots.grid import MOST, cells, label_edges, share_limits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,8 +43,12 @@ def draw(problem, policy, simulated, title: str) -> Figure:
         top.axhline(capacity[i], color=MUTED, lw=1, ls=":")
         band(top, np.arange(levels.shape[1]), levels[..., i], BLUE)
         band(bottom, np.arange(outflow.shape[1]), outflow[..., i], ORANGE, drawstyle="steps-post")
-    _square_root_axis(panels[0, 0], max(capacity[:shown].max(), levels[..., :shown].max()))
-    panels[0, 1].set_ylim(0, 1.05 * max(outflow[..., :shown].max(), 1e-6))
+    highest = 1.04 * max(capacity[:shown].max(), levels[..., :shown].max())
+    for ax in panels[:, 0]:
+        _square_root_axis(ax, highest)
+    steps = (0, problem.horizon)
+    share_limits(panels[:, 0], steps, (0, highest))
+    share_limits(panels[:, 1], steps, (0, 1.05 * max(outflow[..., :shown].max(), 1e-6)))
     label_edges(panels, ("level (√ scale)", "outflow"), "step")
     legend_below(
         figure,
@@ -60,6 +64,5 @@ def draw(problem, policy, simulated, title: str) -> Figure:
 def _square_root_axis(ax, top: float) -> None:
     """Lower bounds lie at an eighth of the capacity: a linear axis would squeeze them flat."""
     ax.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
-    ax.set_ylim(0, 1.04 * top)
     step = max(u * 10.0**k for k in range(-3, 7) for u in (1, 2, 5) if 9 * u * 10.0**k <= top)
     ax.set_yticks(step * np.array([0, 1, 4, 9]))
