@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -175,9 +175,9 @@ class Evaluation:
     discounted_std: float
     violations: float
     """Mean number of broken constraints an episode, beyond the action bounds."""
-    returns: np.ndarray
+    returns: np.ndarray = field(repr=False)
     """[episodes] the return of each."""
-    discounted_returns: np.ndarray
+    discounted_returns: np.ndarray = field(repr=False)
 
     def quantiles(self, at=(0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
         return {q: float(np.quantile(self.returns, q)) for q in at}
