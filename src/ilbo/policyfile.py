@@ -72,39 +72,42 @@ def load_policy(path: str | Path, problem: Problem | None = None) -> Any:
         from ilbo.exporting import load_exported
 
         return load_exported(path)
-    return read_policy(path, problem)[0]
+    return read_policy(path, problem)
 
 
-def read_policy(path: str | Path, problem: Problem | None = None) -> tuple[Policy, dict[str, Any]]:
-    """The policy and the header of its file."""
+def read_policy(path: str | Path, problem: Problem | None = None) -> Policy:
+    """`load_policy` for policy files and run folders only."""
     path = policy_path(Path(path))
     header, arrays = arrayfile.read(path, "policy")
+    described, layers, bounds = _checked(path, header)
+    states, actions = len(described["states"]), len(described["actions"])
+
+    def blank() -> tuple[MLP, Scaling]:
+        network = MLP.init(jax.random.key(0), states, layers, actions, gain=1.0)
+        return network, Scaling(jnp.zeros(states), jnp.zeros(states))
+
+    network, scaling = jax.eval_shape(blank)
     try:
-        described, layers, bounds = _checked(header)
-        template = jax.eval_shape(
-            lambda: (
-                MLP.init(
-                    jax.random.key(0),
-                    len(described["states"]),
-                    layers,
-                    len(described["actions"]),
-                    1.0,
-                ),
-                Scaling(*2 * [jnp.zeros(len(described["states"]))]),
-            )
-        )
-        network = fill(template[0], arrays, "network.")
-        scaling = fill(template[1], arrays, "scaling.")
-    except (KeyError, TypeError, ValueError) as error:
+        network = fill(network, arrays, "network.")
+        scaling = fill(scaling, arrays, "scaling.")
+    except ValueError as error:
         raise UserError(
             f"{str(path)!r} does not hold a policy that makes sense: {error}."
         ) from None
     if problem is not None:
         check_same(described, problem, f"The policy {str(path)!r}")
-        return Policy(network, scaling, problem.model), header
+        return Policy(network, scaling, problem.model)
     if bounds is not None:
-        return Policy(network, scaling, bounds), header  # type: ignore[arg-type]
-    return Policy(network, scaling, rebuild(described).model), header
+        return Policy(network, scaling, bounds)  # type: ignore[arg-type]
+    return Policy(network, scaling, rebuild(described).model)
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """What a policy file says about itself: problem, layers, bounds."""
+    path = policy_path(Path(path))
+    header, _ = arrayfile.read(path, "policy")
+    _checked(path, header)
+    return header
 
 
 def policy_path(path: Path) -> Path:
@@ -164,8 +167,19 @@ def _describe_bounds(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _checked(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBounds | None]:
-    """The parts of a header that are used, or a ValueError, TypeError or KeyError."""
+def _checked(
+    path: Path, header: dict[str, Any]
+) -> tuple[dict[str, Any], list[int], FixedBounds | None]:
+    """The problem's description, the layers, and the bounds where they are fixed."""
+    try:
+        return _parts(header)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise UserError(
+            f"{str(path)!r} does not hold a policy that makes sense: {error}."
+        ) from None
+
+
+def _parts(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBounds | None]:
     described, layers, bounds = header["problem"], header["layers"], header["bounds"]
     for key in ("name", "origin"):
         if not isinstance(described[key], str):
@@ -174,17 +188,20 @@ def _checked(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBo
         names = described[key]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError(f"its {key} are not a list of names")
+        if not names:
+            raise ValueError(f"it has no {key}")
     if not isinstance(layers, list) or not all(type(x) is int and 0 < x < 2**31 for x in layers):
         raise ValueError("its layers are not a list of sizes")
     if len(layers) > len(header["arrays"]):
         raise ValueError("it has fewer arrays than layers")
-    for file in described.get("files", []):
-        if len(file) != 2 or not all(isinstance(part, str) for part in file):
-            raise ValueError("its RDDL files cannot be read")
+    if described["origin"] == "rddl":
+        for file in described["files"]:
+            if len(file) != 2 or not all(isinstance(part, str) for part in file):
+                raise ValueError("its RDDL files cannot be read")
     if bounds["fixed"] is not True:
         return described, layers, None
-    low = np.array([-np.inf if x is None else x for x in bounds["low"]], np.float32)
-    high = np.array([np.inf if x is None else x for x in bounds["high"]], np.float32)
+    low = np.array([-np.inf if x is None else float(x) for x in bounds["low"]], np.float32)
+    high = np.array([np.inf if x is None else float(x) for x in bounds["high"]], np.float32)
     if not low.shape == high.shape == (len(described["actions"]),):
         raise ValueError("its bounds do not fit its actions")
     return described, layers, FixedBounds(jnp.array(low), jnp.array(high))

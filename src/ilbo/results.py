@@ -30,6 +30,12 @@ def evaluate_fresh(
     return [evaluate(problem, policy, fresh_key(), episodes) for policy in policies]
 
 
+def over_seeds(evaluations: Sequence[Evaluation]) -> dict[str, float]:
+    """Mean and standard deviation of the means of several training seeds."""
+    means = [evaluation.mean for evaluation in evaluations]
+    return {"mean": float(np.mean(means)), "std": float(np.std(means, ddof=1))}
+
+
 def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation]) -> dict[str, Any]:
     """The result as one object: of one seed, or with a list for each figure of several.
 
@@ -39,7 +45,7 @@ def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation])
     means = [evaluation.mean for evaluation in final]
     best_means = [evaluation.mean for evaluation in best]
     if len(plan.seeds) == 1:
-        figures = {
+        figures: dict[str, Any] = {
             "seed": plan.seeds[0],
             "mean": means[0],
             "std": final[0].std,
@@ -48,8 +54,7 @@ def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation])
     else:
         figures = {
             "seeds": list(plan.seeds),
-            "mean": float(np.mean(means)),
-            "std": float(np.std(means, ddof=1)),
+            **over_seeds(final),
             "means": means,
             "stds": [evaluation.std for evaluation in final],
             "best_means": best_means,

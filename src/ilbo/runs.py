@@ -80,9 +80,8 @@ class SavedRun:
     def policies(self, problem: Problem, best: bool = False) -> list[Policy]:
         """The final policies (or those that tested best), one a seed."""
         name = BEST if best else FINAL
-        return [
-            read_policy(folder / name, problem)[0] for folder in seed_folders(self.path, self.seeds)
-        ]
+        folders = seed_folders(self.path, self.seeds)
+        return [read_policy(folder / name, problem) for folder in folders]
 
 
 def is_run(path: str | Path) -> bool:

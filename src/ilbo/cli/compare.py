@@ -1,0 +1,91 @@
+"""`ilbo compare`: policies side by side on equal noise, and what can be said of the difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tyro.conf import Positional
+
+from ilbo.cli.types import MaybeNumber, MaybeNumbers, MaybeText
+
+
+@dataclass(frozen=True)
+class Command:
+    """Compare policies on equal noise."""
+
+    policies: Positional[tuple[str, ...]]
+    """Two or more run folders, policy files, or random, midpoint, heuristic."""
+    problem: MaybeText = None
+    """The problem to compare them on, if not the one they were trained for."""
+    instance: MaybeText = None
+    """The RDDL instance file, where the problem is a domain file."""
+    episodes: int = 2048
+    """How many episodes."""
+    start: MaybeNumbers = None
+    """The start state, one number for each state component; the problem's own if not given."""
+    seed: MaybeNumber = None
+    """Seed of the noise; if not given, the noise that `ilbo plan` takes its result on."""
+    best: bool = False
+    """Of run folders, take the policy that tested best during training, not the final one."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+    def run(self) -> int:
+        from ilbo.cli.compilation import keep_compiled_programs
+        from ilbo.cli.contenders import common_problem, contender
+        from ilbo.cli.output import print_json, print_table
+        from ilbo.comparison import rank
+        from ilbo.errors import UserError
+        from ilbo.results import fresh_key
+        from ilbo.rollout import evaluate
+
+        if len(self.policies) < 2:
+            raise UserError("Name at least two policies to compare.")
+        if len(set(self.policies)) < len(self.policies):
+            raise UserError("Name each policy once.")
+        keep_compiled_programs()
+        contenders = [
+            contender(name, self.best and name not in ("random", "midpoint", "heuristic"))
+            for name in self.policies
+        ]
+        problem = common_problem(contenders, self.problem, self.instance)
+        key = fresh_key() if self.seed is None else self.seed
+        returns = {
+            one.label: [
+                evaluate(problem, policy, key, self.episodes, self.start).returns
+                for policy in one.load(problem)
+            ]
+            for one in contenders
+        }
+        ranking = rank(returns)
+        if self.json:
+            print_json(
+                {
+                    "problem": problem.name,
+                    "episodes": self.episodes,
+                    "ranking": ranking.entries,
+                    "verdict": ranking.verdict,
+                }
+            )
+            return 0
+        print(f"{problem.name}, {self.episodes:,} episodes on equal noise")
+        print_table(
+            ["policy", "seeds", "mean", "95 %", "behind the first", "95 %"],
+            [
+                [
+                    entry.label,
+                    str(entry.seeds),
+                    f"{entry.mean:,.2f}",
+                    _interval(entry.ci95),
+                    f"{entry.behind:,.2f}" if place else "",
+                    _interval(entry.behind_ci95) if place else "",
+                ]
+                for place, entry in enumerate(ranking.entries)
+            ],
+        )
+        print(ranking.verdict)
+        return 0
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    return f"[{ends[0]:,.2f}, {ends[1]:,.2f}]"

@@ -1,0 +1,82 @@
+"""The policies that a command line names: run folders, policy files, simple policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ilbo.errors import UserError
+from ilbo.identity import check_same, rebuild
+from ilbo.model import Problem
+from ilbo.policyfile import BEST, FINAL, policy_path, read_header, read_policy
+from ilbo.rollout import POLICIES
+from ilbo.runs import is_run, read_run
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One or more policies (one a seed) that stand under one name."""
+
+    label: str
+    description: dict[str, Any] | None
+    """The problem they were trained for; None for simple policies, which fit all."""
+    seeds: tuple[int, ...]
+    """Seeds of the training runs; (0,) where there was none or it is not known."""
+    load: Callable[[Problem], list[Any]]
+    """The policies for a problem, one a seed."""
+
+
+def contender(name: str, best: bool = False) -> Contender:
+    """What a name on the command line stands for.
+
+    Args:
+        name: A run folder, a policy file, or random, midpoint or heuristic.
+        best: Of run folders, take the policy that tested best, not the final one.
+    """
+    if name in POLICIES and not Path(name).exists():
+        return Contender(name, None, (0,), lambda problem: [POLICIES[name](problem.exact)])
+    path = Path(name)
+    if is_run(path):
+        run = read_run(path)
+        return Contender(
+            name, run.description, run.seeds, lambda problem: run.policies(problem, best)
+        )
+    if path.is_dir():
+        path = policy_path(path).with_name(BEST if best else FINAL)
+    elif best:
+        raise UserError(f"--best needs a run folder; {name!r} is a single policy.")
+    description = read_header(path)["problem"]
+    return Contender(name, description, (0,), lambda problem: [read_policy(path, problem)])
+
+
+def common_problem(contenders: list[Contender], name: str | None, instance: str | None) -> Problem:
+    """The problem to use policies on: the named one, or the one they were trained for."""
+    from ilbo import make
+    from ilbo.cli.output import note
+
+    described = [c for c in contenders if c.description is not None]
+    if name is None:
+        if not described:
+            raise UserError("Name the problem with --problem: simple policies fit any.")
+        first = described[0].description
+        for other in described[1:]:
+            if other.description != first:
+                raise UserError(
+                    f"{described[0].label!r} was trained for {_name(described[0])} and "
+                    f"{other.label!r} for {_name(other)}: name the problem to use them on."
+                )
+        assert first is not None
+        return rebuild(first)
+    problem = make(name, instance)
+    for one in described:
+        assert one.description is not None
+        check_same(one.description, problem, f"The policy {one.label!r}")
+        if _name(one) != problem.name:
+            note(f"{one.label} was trained for {_name(one)}; this is {problem.name}.")
+    return problem
+
+
+def _name(contender: Contender) -> str:
+    return str((contender.description or {}).get("name"))

@@ -1,0 +1,151 @@
+"""`ilbo evaluate`: what a trained policy earns on fresh episodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tyro.conf import Positional
+
+from ilbo.cli.types import MaybeNumber, MaybeNumbers, MaybeText
+
+if TYPE_CHECKING:
+    from ilbo.model import Problem
+    from ilbo.rollout import Evaluation
+
+LIMIT_EPISODES = 64
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class Command:
+    """Evaluate a trained policy on fresh episodes."""
+
+    policy: Positional[str]
+    """A run folder or a policy file."""
+    problem: Positional[MaybeText] = None
+    """The problem to use it on, if not the one it was trained for."""
+    instance: Positional[MaybeText] = None
+    """The RDDL instance file, where the problem is a domain file."""
+    episodes: int = 2048
+    """How many episodes."""
+    start: MaybeNumbers = None
+    """The start state, one number for each state component; the problem's own if not given."""
+    seed: MaybeNumber = None
+    """Seed of the noise; if not given, the noise that `ilbo plan` takes its result on."""
+    best: bool = False
+    """Take the policy that tested best during training, not the final one."""
+    limit: bool = False
+    """Give the gap to the hindsight limit as well: the best that one could earn who knew the noise
+    of each episode beforehand (slow)."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+    def run(self) -> int:
+        from ilbo.cli.compilation import keep_compiled_programs
+        from ilbo.cli.contenders import common_problem, contender
+        from ilbo.cli.output import print_json
+        from ilbo.results import fresh_key
+        from ilbo.rollout import evaluate
+
+        keep_compiled_programs()
+        chosen = contender(self.policy, self.best)
+        problem = common_problem([chosen], self.problem, self.instance)
+        policies = chosen.load(problem)
+        key = fresh_key() if self.seed is None else self.seed
+        found = [evaluate(problem, p, key, self.episodes, self.start) for p in policies]
+        limit = self._limit(problem, policies, key) if self.limit else None
+        if self.json:
+            print_json({**self._object(problem, chosen.seeds, found), "limit": limit})
+        else:
+            self._print(problem, chosen.seeds, found, limit)
+        return 0
+
+    def _limit(self, problem: Problem, policies: list[Any], key: Any) -> dict[str, Any]:
+        """The hindsight limit, and how far the policies are below it on the same noise."""
+        import numpy as np
+
+        from ilbo.baselines import hindsight
+        from ilbo.rollout import bootstrap, evaluate
+
+        episodes = min(self.episodes, LIMIT_EPISODES)
+        best = hindsight(problem, key, episodes, self.start)
+        earned = [evaluate(problem, p, key, episodes, self.start).returns for p in policies]
+        gap = best.returns - np.mean(earned, axis=0)
+        return {
+            "episodes": episodes,
+            "mean": best.mean,
+            "gap": float(gap.mean()),
+            "gap_ci95": bootstrap(gap),
+        }
+
+    def _object(
+        self, problem: Problem, seeds: tuple[int, ...], found: list[Evaluation]
+    ) -> dict[str, Any]:
+        from ilbo.results import over_seeds
+
+        figures = [
+            {
+                "mean": e.mean,
+                "std": e.std,
+                "ci95": e.ci95,
+                "quantiles": e.quantiles(QUANTILES),
+                "discounted_mean": e.discounted_mean,
+                "discounted_std": e.discounted_std,
+                "violations": e.violations,
+            }
+            for e in found
+        ]
+        head = {
+            "problem": problem.name,
+            "policy": self.policy,
+            "episodes": self.episodes,
+            "seed": self.seed,
+        }
+        if len(found) == 1:
+            return {**head, **figures[0]}
+        runs = [{"seed": seed, **f} for seed, f in zip(seeds, figures, strict=True)]
+        return {**head, **over_seeds(found), "runs": runs}
+
+    def _print(
+        self,
+        problem: Problem,
+        seeds: tuple[int, ...],
+        found: list[Evaluation],
+        limit: dict[str, Any] | None,
+    ) -> None:
+        from ilbo.cli.output import print_table
+        from ilbo.results import over_seeds
+
+        which = "best tested policy" if self.best else "policy"
+        print(f"{problem.name}, {which} of {self.policy}, {self.episodes:,} episodes")
+        if len(found) > 1:
+            print_table(
+                ["seed", "mean", "std", "5 %", "median", "95 %"],
+                [
+                    [str(seed), *(f"{x:,.2f}" for x in (e.mean, e.std, *_quantiles(e)))]
+                    for seed, e in zip(seeds, found, strict=True)
+                ],
+            )
+            both = over_seeds(found)
+            print(f"mean of the seeds {both['mean']:,.2f}, std between them {both['std']:,.2f}")
+        else:
+            (e,) = found
+            low, high = e.ci95
+            print(f"return      {e.mean:,.2f} ± {e.std:,.2f}   95 % [{low:,.2f}, {high:,.2f}]")
+            quantiles = e.quantiles(QUANTILES).items()
+            print("quantiles   " + "   ".join(f"{q:.0%} {x:,.2f}" for q, x in quantiles))
+            print(f"discounted  {e.discounted_mean:,.2f} ± {e.discounted_std:,.2f}")
+        violations = sum(e.violations for e in found) / len(found)
+        print(f"violations  {violations:,.2f} constraints an episode")
+        if limit:
+            low, high = limit["gap_ci95"]
+            print(
+                f"hindsight   {limit['mean']:,.2f} with the noise known beforehand "
+                f"({limit['episodes']} episodes): the policy is {limit['gap']:,.2f} below   "
+                f"95 % [{low:,.2f}, {high:,.2f}]"
+            )
+
+
+def _quantiles(evaluation: Evaluation) -> list[float]:
+    return list(evaluation.quantiles((0.05, 0.5, 0.95)).values())

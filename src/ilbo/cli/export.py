@@ -1,0 +1,62 @@
+"""`ilbo export`: a trained policy as files that other programs run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from ilbo.cli.types import MaybeText
+
+
+@dataclass(frozen=True)
+class Command:
+    """Export a trained policy for use elsewhere: StableHLO (by jax.export), and ONNX if asked."""
+
+    policy: Positional[str]
+    """A run folder or a policy file."""
+    problem: Positional[MaybeText] = None
+    """The problem to use it on, if not the one it was trained for."""
+    instance: Positional[MaybeText] = None
+    """The RDDL instance file, where the problem is a domain file."""
+    to: Annotated[Path, arg(metavar="DIR")] = Path("exported")
+    """Folder to write into."""
+    onnx: bool = False
+    """Write ONNX as well."""
+    best: bool = False
+    """Take the policy that tested best during training, not the final one."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+    def run(self) -> int:
+        from ilbo.cli.compilation import keep_compiled_programs
+        from ilbo.cli.contenders import common_problem, contender
+        from ilbo.cli.output import print_json
+        from ilbo.errors import UserError
+        from ilbo.exporting import export_policy
+
+        keep_compiled_programs()
+        if self.policy in ("random", "midpoint", "heuristic"):
+            raise UserError("Only trained policies can be exported.")
+        chosen = contender(self.policy, self.best)
+        if len(chosen.seeds) > 1:
+            raise UserError(
+                f"{self.policy!r} holds the policies of {len(chosen.seeds)} seeds: name one, "
+                f"for example {str(Path(self.policy) / f'seed-{chosen.seeds[0]}')!r}."
+            )
+        problem = common_problem([chosen], self.problem, self.instance)
+        (policy,) = chosen.load(problem)
+        done = export_policy(policy, problem, self.to, self.onnx)
+        if self.json:
+            print_json({"problem": problem.name, **vars(done)})
+            return 0
+        for kind, path in done.files.items():
+            size = path.stat().st_size / 1000
+            print(
+                f"{path}  {size:,.1f} kB  {kind}, within {done.differences[kind]:.1g} of the "
+                "policy on random states"
+            )
+        print(f"in Python: ilbo.load_policy({str(done.files['stablehlo'])!r})(state)")
+        return 0

@@ -1,0 +1,95 @@
+"""Which of several policies is better, judged on equal noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+RESAMPLES = 4000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One contender: the mean over its episodes and training seeds."""
+
+    label: str
+    seeds: int
+    mean: float
+    ci95: tuple[float, float]
+    behind: float
+    """How far its mean is below that of the first."""
+    behind_ci95: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    entries: list[Entry]
+    """The best first."""
+    verdict: str
+
+
+def rank(returns: Mapping[str, Sequence[np.ndarray]]) -> Ranking:
+    """Ranks contenders by their mean return.
+
+    Args:
+        returns: For each contender one array [episodes] a training seed; episode i has the same
+            noise for all, so differences are paired.
+
+    Intervals are 95 % bootstrap intervals; of several seeds, seeds are resampled as well as
+    episodes, since another training would give other policies.
+    """
+    tables = {label: np.stack(rows) for label, rows in returns.items()}
+    order = sorted(tables, key=lambda label: -tables[label].mean())
+    resampled = _resample(tables)
+    first = order[0]
+    entries = [
+        Entry(
+            label=label,
+            seeds=len(tables[label]),
+            mean=float(tables[label].mean()),
+            ci95=_interval(resampled[label]),
+            behind=float(tables[first].mean() - tables[label].mean()),
+            behind_ci95=_interval(resampled[first] - resampled[label]),
+        )
+        for label in order
+    ]
+    same = np.array_equal(tables[first], tables[order[1]])
+    return Ranking(entries, _verdict(entries, same))
+
+
+def _resample(tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Bootstrap means [resamples] of each table, with the same episodes drawn for all."""
+    draw = np.random.default_rng(0)
+    episodes = next(iter(tables.values())).shape[1]
+    means = {label: np.empty(RESAMPLES) for label in tables}
+    chunk = max(1, 2**22 // episodes)
+    for done in range(0, RESAMPLES, chunk):
+        count = min(chunk, RESAMPLES - done)
+        weights = draw.multinomial(episodes, np.full(episodes, 1 / episodes), count) / episodes
+        for label, table in tables.items():
+            seeds = len(table)
+            shares = draw.multinomial(seeds, np.full(seeds, 1 / seeds), count) / seeds
+            means[label][done : done + count] = np.sum((weights @ table.T) * shares, axis=1)
+    return means
+
+
+def _interval(means: np.ndarray) -> tuple[float, float]:
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _verdict(entries: list[Entry], same: bool) -> str:
+    first, second = entries[:2]
+    low, high = second.behind_ci95
+    lead = f"{second.behind:,.2f} (95 % [{low:,.2f}, {high:,.2f}])"
+    among = "" if len(entries) == 2 else f", the best of {len(entries)},"
+    if same:
+        return f"{first.label} and {second.label} earn exactly the same in every episode."
+    if low > 0:
+        return f"{first.label}{among} is better than {second.label} by {lead}."
+    return (
+        f"No clear winner: {first.label} leads {second.label} by {lead}, "
+        "which may be chance; more episodes or seeds would tell."
+    )
