@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ilbo.model import Model
+from ilbo.networks import Policy, into_bounds
 
 Value = Callable[[Array, Array], Array]
 """V^m: state [n], steps left [] → value []; 0 where no step is left."""
@@ -187,17 +188,30 @@ class CriticOnly(Estimator):
         return ActionGradient(sample.state[None], gradient[None], jnp.ones(1), value)
 
 
-def pull_back(network, act: Callable, gradient: ActionGradient):
-    """Σ w ∇_θ μ_θ(s) · g(s) / Σ w, over all leading axes.
+def pull_back(policy: Policy, gradient: ActionGradient, inward: float = 0.0):
+    """Σ w ∇_θ μ_θ(s) · g(s) / Σ w over all leading axes: the gradient in the policy's network.
 
-    Args:
-        network: θ, a tree of arrays.
-        act: θ, state [n] → action [m].
-        gradient: g at states; arrays may have further leading axes.
+    Where an action sits at a bound, the curve that maps the network's output into the bounds is
+    flat, and a gradient that points back inside would be all but lost: an early habit of full
+    throttle is never unlearnt. Such a gradient is given a slope of at least `inward` times the
+    curve's slope in its middle. That scales single components of g by positive factors, so it
+    still climbs the bound; with 0 it is the gradient as it stands.
     """
     states = gradient.states.reshape(-1, gradient.states.shape[-1])
     weights = gradient.weights.reshape(-1)
     share = weights / jnp.maximum(jnp.sum(weights), 1.0)
-    cotangents = share[:, None] * gradient.gradients.reshape(-1, gradient.gradients.shape[-1])
-    _, vjp = jax.vjp(lambda theta: jax.vmap(lambda s: act(theta, s))(states), network)
-    return vjp(cotangents)[0]
+    g = share[:, None] * gradient.gradients.reshape(-1, gradient.gradients.shape[-1])
+
+    def outputs(network):
+        return jax.vmap(lambda state: network(policy.scaling(state)))(states)
+
+    def slope(x, low, high):
+        return jax.jvp(lambda x: into_bounds(x, low, high), (x,), (jnp.ones_like(x),))[1]
+
+    x, vjp = jax.vjp(outputs, policy.network)
+    low, high = jax.vmap(policy.model.bounds)(states)
+    slopes = slope(x, low, high)
+    if inward > 0:
+        least = inward * slope(jnp.zeros_like(x), low, high)
+        slopes = jnp.where(g * x < 0, jnp.maximum(slopes, least), slopes)
+    return vjp(g * slopes)[0]

@@ -66,6 +66,10 @@ class ILBO:
     clip: float = 2.0
     """Gradients longer than this many times their running mean length are cut; 0: never."""
 
+    inward: float = 0.2
+    """Least slope, as a share of the full one, that the policy's output layer shows to a gradient
+    pointing from a bound back inside; 0 is the plain gradient, which can stick at a bound."""
+
     policy_batch: int = 8
     """States sampled from the recent store in a policy update."""
 
@@ -128,7 +132,7 @@ class ILBO:
             check(0 < getattr(self, name) < math.inf, name, "a positive number")
         for name in ("discount", "target_rate", "final_rate"):
             check(0 < getattr(self, name) <= 1, name, "in (0, 1]")
-        for name in ("exploration", "final_exploration", "own_start"):
+        for name in ("exploration", "final_exploration", "own_start", "inward"):
             check(0 <= getattr(self, name) <= 1, name, "in [0, 1]")
         check(0 <= self.clip < math.inf, "clip", "0 or a positive number")
         if self.next_states == "stored":
@@ -152,7 +156,7 @@ class ILBO:
         """The paper's own settings, `changes` aside."""
         settings: dict[str, Any] = dict(
             estimator="score", baseline="value", next_states="stored", depth=1, window=1,
-            critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
+            inward=0.0, critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
             critic_rate=1e-3, final_rate=1.0, policy_batch=64, critic_batch=64,
             critic_store=1_000_000, policy_store=1_000, own_start=0.0, episodes=5_000,
         )  # fmt: skip

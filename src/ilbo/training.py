@@ -112,15 +112,7 @@ class Trainer(eqx.Module):
             jax.random.uniform(keys[2], (config.parallel,)),
             problem.starts(keys[3], (config.parallel,)),
         )
-        example = Transition(
-            state=problem.initial_state,
-            action=jnp.zeros(problem.action_size),
-            noise=jnp.zeros(problem.model.law.size),
-            next_state=problem.initial_state,
-            reward=jnp.zeros(()),
-            steps_left=jnp.array(1),
-            ended=jnp.array(False),
-        )
+        sizes = (problem.state_size, problem.action_size, problem.model.law.size)
         optimizer = self.optimizer(1.0)
         return State(
             policy=policy,
@@ -131,7 +123,7 @@ class Trainer(eqx.Module):
             critic_optimizer=optimizer.init(critic),
             policy_norm=jnp.zeros(()),
             critic_norm=jnp.zeros(()),
-            store=Store.init(example, self.capacity),
+            store=Store.init(sizes, self.capacity),
             episodes=episodes,
             step=jnp.array(0),
             fault=jnp.array(0),
@@ -316,13 +308,13 @@ class Trainer(eqx.Module):
         if config.next_states == "fresh":
             noise = window
         else:
-            noise = state.store.rows.noise[state.store.recent(window)]
+            noise = state.store.noise(state.store.recent(window))
         samples = bound.Sample(
             sampled.state, sampled.steps_left, noise, sampled.action, sampled.next_state
         )
         estimator = self.estimator(state)
         gradients = jax.vmap(lambda sample: estimator(sample))(samples)
-        gradient = bound.pull_back(state.policy, self.act, gradients)
+        gradient = bound.pull_back(self.policy(state.policy), gradients, config.inward)
         policy, optimizer, mean_norm, norm = self.ascend(
             state, state.policy, gradient, state.policy_optimizer, state.policy_norm,
             config.policy_rate,
