@@ -78,6 +78,8 @@ def discrete_parts(model: RDDLModel) -> list[str]:
 
 
 def _check_supported(source: Source, rddl) -> None:
+    if rddl.horizon < 1:
+        raise UserError(f"{source.find('horizon')}: the horizon must be at least 1.")
     if not rddl.action_ranges:
         raise UserError(f"{source.files}: the domain {rddl.domain_name!r} has no action fluents.")
     if not rddl.state_ranges:

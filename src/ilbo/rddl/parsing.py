@@ -143,7 +143,8 @@ def _tree(source: Source) -> Any:
         raise UserError(f"{place}: {error}.") from None
     except KeyError as error:
         block = str(error.args[0]).replace("_", "-")
-        hint = "; give the instance file as well" if len(source.paths) == 1 else ""
+        alone = block in ("instance", "non-fluents") and len(source.paths) == 1
+        hint = "; give the instance file as well" if alone else ""
         raise UserError(f"{source.files}: there is no {block} block{hint}.") from None
     for name in ("horizon", "discount"):
         if not isinstance(getattr(tree.instance, name, None), int | float):
