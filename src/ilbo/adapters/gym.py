@@ -1,0 +1,188 @@
+"""Any problem as an environment of Gymnasium, alone or many at once.
+
+env = Environment(ilbo.make("navigation-3"))
+envs = VectorEnvironment(ilbo.make("reservoir-20"), num_envs=64)
+
+Actions lie in [−1, 1] and are stretched onto the action bounds at the state, which may differ from
+state to state; a component without bounds is taken as it is. `scaled=False` takes all actions as
+they are and clips them into the bounds. Episodes are cut (`truncated`) at the problem's horizon.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ilbo.errors import UserError
+from ilbo.model import Model, Problem
+from ilbo.rollout import draw_noise, within
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ImportError as error:
+    raise UserError(
+        f"ilbo.adapters.gym needs {error.name or 'gymnasium'}, which is not installed: "
+        "pip install 'ilbo[gym]'."
+    ) from error
+
+
+class Environment(gymnasium.Env):
+    """One episode at a time.
+
+    Args:
+        problem: What to act in; rewards and moves are those of its exact model.
+        scaled: Whether actions are in [−1, 1] rather than in the problem's units.
+        region_starts: Whether episodes start anywhere in the problem's region rather than at its
+            own start. `reset(options={"start": state})` sets the start of one episode.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(self, problem: Problem, scaled: bool = True, region_starts: bool = False):
+        self.problem, self.region_starts = problem, region_starts
+        self.observation_space, self.action_space = _spaces(problem, scaled)
+        self._scaled = _scaled_components(problem, scaled)
+        self._steps_done = problem.horizon
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        noise_key, start_key = jax.random.split(_key(self.np_random))
+        self._noise = np.asarray(draw_noise(self.problem.exact, noise_key, (self.problem.horizon,)))
+        start = (options or {}).get("start")
+        if start is not None:
+            state = self.problem.check_start(start)
+        elif self.region_starts:
+            state = self.problem.starts(start_key)
+        else:
+            state = self.problem.initial_state
+        self._state, self._steps_done = np.array(state, np.float32), 0
+        return self._state.copy(), {}
+
+    def step(self, action: Any):
+        if self._steps_done >= self.problem.horizon:
+            raise UserError("The episode is over: call `reset` before the next `step`.")
+        noise = self._noise[self._steps_done]
+        moved, reward, ended, broken = _step(
+            self.problem.exact, self._scaled, self._state, np.asarray(action, np.float32), noise
+        )
+        self._state = np.array(moved)
+        self._steps_done += 1
+        truncated = self._steps_done == self.problem.horizon
+        if bool(ended):
+            self._steps_done = self.problem.horizon
+        info = {"violations": int(broken)}
+        return self._state.copy(), float(reward), bool(ended), truncated, info
+
+
+class VectorEnvironment(VectorEnv):
+    """Many episodes at once in one compiled step; each begins anew in the step after its end.
+
+    Args:
+        problem, scaled, region_starts: As for `Environment`.
+        num_envs: How many episodes run side by side.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012
+        "render_modes": [],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self, problem: Problem, num_envs: int, scaled: bool = True, region_starts: bool = False
+    ):
+        if num_envs < 1:
+            raise UserError(f"num_envs must be at least 1, got {num_envs}.")
+        self.problem, self.num_envs, self.region_starts = problem, num_envs, region_starts
+        self.single_observation_space, self.single_action_space = _spaces(problem, scaled)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._scaled = _scaled_components(problem, scaled)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        self._key = _key(self.np_random)
+        self._key, key = jax.random.split(self._key)
+        start = (options or {}).get("start")
+        if start is None:
+            self._states = _starts(self.problem, key, self.num_envs, self.region_starts)
+        else:
+            state = self.problem.check_start(start)
+            self._states = jnp.broadcast_to(state, (self.num_envs, self.problem.state_size))
+        self._steps_done = np.zeros(self.num_envs, int)
+        self._over = np.zeros(self.num_envs, bool)
+        return np.array(self._states), {}
+
+    def step(self, actions: Any):
+        self._key, *keys = jax.random.split(self._key, 3)
+        again = self._over
+        states, rewards, ended, broken = _step_all(
+            self.problem, self._scaled, self._states, np.asarray(actions, np.float32), again, *keys,
+            self.region_starts,
+        )  # fmt: skip
+        self._states = states
+        self._steps_done = np.where(again, 0, self._steps_done + 1)
+        terminated = np.array(ended)
+        truncated = self._steps_done == self.problem.horizon
+        self._over = terminated | truncated
+        info = {"violations": np.array(broken), "_violations": ~again}
+        return np.array(states), np.array(rewards, np.float64), terminated, truncated, info
+
+
+def _spaces(problem: Problem, scaled: bool) -> tuple[spaces.Box, spaces.Box]:
+    bounded = _scaled_components(problem, scaled)
+    high = np.where(bounded, 1.0, np.inf).astype(np.float32)
+    observation = spaces.Box(-np.inf, np.inf, (problem.state_size,), np.float32)
+    return observation, spaces.Box(-high, high, dtype=np.float32)
+
+
+def _scaled_components(problem: Problem, scaled: bool) -> np.ndarray:
+    """Which components of the action are given in [−1, 1]: those bounded at the own start."""
+    low, high = problem.exact.bounds(problem.initial_state)
+    return np.asarray(jnp.isfinite(low) & jnp.isfinite(high)) & scaled
+
+
+def _key(random: np.random.Generator) -> Array:
+    return jax.random.key(int(random.integers(2**32)))
+
+
+def _move(model: Model, scaled: Array, state: Array, action: Array, noise: Array):
+    low, high = model.bounds(state)
+    stretched = jnp.where(scaled, within(low, high, (action + 1) / 2), action)
+    action = jnp.clip(stretched, low, high)
+    moved = model.transition(state, action, noise)
+    reward = model.reward(state, action, moved)
+    return moved, reward, model.terminal(moved), model.violations(state, action)
+
+
+_step = eqx.filter_jit(_move)
+
+
+@eqx.filter_jit
+def _starts(problem: Problem, key: Array, count: int, region: bool) -> Array:
+    if region:
+        return problem.starts(key, (count,))
+    return jnp.broadcast_to(problem.initial_state, (count, problem.state_size))
+
+
+@eqx.filter_jit
+def _step_all(problem, scaled, states, actions, again, noise_key, start_key, region):
+    """Moves all episodes on by a step; those that were over begin anew and earn nothing."""
+    noise = draw_noise(problem.exact, noise_key, (len(states),))
+    outcome = jax.vmap(_move, in_axes=(None, None, 0, 0, 0))(
+        problem.exact, scaled, states, actions, noise
+    )
+    starts = _starts(problem, start_key, len(states), region)
+    nothing = (starts, jnp.zeros(len(states)), jnp.zeros(len(states), bool), jnp.array(0))
+
+    def choose(new, old):
+        return jnp.where(again.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+
+    return jax.tree.map(choose, nothing, outcome)
