@@ -23,7 +23,7 @@ def learning_curve(
     history: Sequence[Sequence[Record]],
     path: str | Path,
     limit: float | None = None,
-    title: str = "",
+    title: str | None = None,
 ) -> None:
     """Draws the tests of a plan against training episodes.
 
@@ -31,7 +31,7 @@ def learning_curve(
         history: The records of each seed, as in `Plan.history`.
         path: File to write.
         limit: A return that no policy can pass, drawn as a line.
-        title: Title of the picture.
+        title: Title of the picture, instead of a plain one; none where it is empty.
     """
     save(draw_learning_curve(history, limit, title), path)
 
@@ -42,7 +42,7 @@ def trajectories(
     path: str | Path,
     episodes: int = 64,
     seed: int = PICTURE_SEED,
-    title: str = "",
+    title: str | None = None,
 ) -> None:
     """Simulates the policy from the problem's own start and draws what happens.
 
@@ -53,7 +53,7 @@ def trajectories(
 
 
 def draw_learning_curve(
-    history: Sequence[Sequence[Record]], limit: float | None = None, title: str = ""
+    history: Sequence[Sequence[Record]], limit: float | None = None, title: str | None = None
 ) -> Figure:
     """The figure that `learning_curve` saves."""
     from ilbo.plots import curves
@@ -61,12 +61,19 @@ def draw_learning_curve(
     return curves.draw(history, limit, title)
 
 
+def draw_metrics(history: Sequence[Sequence[Record]], title: str | None = None) -> Figure:
+    """The critic's loss, the bound and both gradients against training episodes."""
+    from ilbo.plots import metrics
+
+    return metrics.draw(history, title)
+
+
 def draw_trajectories(
     problem: Problem,
     policy: Policy,
     episodes: int = 64,
     seed: int = PICTURE_SEED,
-    title: str = "",
+    title: str | None = None,
 ) -> Figure:
     """The figure that `trajectories` saves."""
     from ilbo.builtin import HVAC, Navigation, Reservoir

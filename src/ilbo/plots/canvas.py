@@ -31,11 +31,16 @@ def new_figure(width: float, height: float, layout: str | None = "constrained") 
     return Figure(figsize=(width, height), layout=layout, facecolor=PAPER)  # type: ignore[arg-type]
 
 
-def heading(figure: Figure, title: str) -> None:
+def heading(figure: Figure, title: str | None, default: str) -> None:
+    """The title; the default where it is None, none where it is empty."""
+    if title == "":
+        return
     place: dict[str, Any] = {"x": 0.01, "ha": "left"}
     if not figure.get_layout_engine():
         place |= {"y": 1 - 0.08 / figure.get_figheight(), "va": "top"}
-    figure.suptitle(title, fontsize=11, fontweight="bold", color=INK, **place)
+    figure.suptitle(
+        default if title is None else title, fontsize=11, fontweight="bold", color=INK, **place
+    )
 
 
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
@@ -50,7 +55,7 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
     for side in ("left", "bottom"):
         ax.spines[side].set_color(MUTED)
         ax.spines[side].set_linewidth(0.6)
-    ax.tick_params(colors=MUTED, labelsize=8, width=0.6, length=2.5)
+    ax.tick_params(which="both", colors=MUTED, labelsize=8, width=0.6, length=2.5)
     ax.yaxis.set_major_formatter(thousands)
     if x == "step":
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
@@ -128,4 +133,4 @@ def save(figure: Figure, path: str | Path | IO[bytes], format: str | None = None
             raise UserError(f"A picture's file ends in one of {endings}; {path.name!r} does not.")
         path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ilbo"}):
-        figure.savefig(path, dpi=160, format=format)
+        figure.savefig(path, dpi=72 if format == "svg" else 160, format=format)

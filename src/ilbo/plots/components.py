@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw(problem, policy, simulated, title: str) -> Figure:
+def draw(problem, policy, simulated, title: str | None) -> Figure:
     from ilbo.plots.canvas import new_figure
 
     alive = np.asarray(simulated.alive)
@@ -42,7 +42,7 @@ def draw(problem, policy, simulated, title: str) -> Figure:
         if len(names) > count
     ]
     which = f" ({' and '.join(left_out)} not shown)" if left_out else ""
-    heading(figure, title or f"{problem.name}: states and actions{which}")
+    heading(figure, title, f"{problem.name}: states and actions{which}")
     layout = figure.add_gridspec(sum(rows), columns)
     for (levels, names, units, color, style), count, row in zip(
         kinds, shown, (0, rows[0]), strict=True

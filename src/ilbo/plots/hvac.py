@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw(problem, policy, simulated, title: str) -> Figure:
+def draw(problem, policy, simulated, title: str | None) -> Figure:
     from matplotlib.patches import Patch
 
     from ilbo.builtin.hvac import AIR_MAX, TEMP_LOW, TEMP_UP
@@ -32,7 +32,7 @@ def draw(problem, policy, simulated, title: str) -> Figure:
     air = quantiles(np.asarray(simulated.actions))
     shown = min(problem.state_size, MOST)
     figure, panels = cells(shown, ratios=(1.0, 0.55), width=2.7)
-    heading(figure, title or f"{problem.name}: temperature of each room and the air it gets")
+    heading(figure, title, f"{problem.name}: temperature of each room and the air it gets")
     for i, (top, bottom) in enumerate(panels):
         dress(top, problem.state_names[i])
         dress(bottom)

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 SHADES, ARROWS, PATHS = 160, 15, 48
 
 
-def draw(problem, policy, simulated, title: str) -> Figure:
+def draw(problem, policy, simulated, title: str | None) -> Figure:
     model = problem.model
     goal, zones = np.asarray(model.goal), np.asarray(model.centers)
     states = np.asarray(simulated.states)
     figure = new_figure(9.2, 4.9)
-    heading(figure, title or f"{problem.name}: paths from the start and the policy's moves")
+    heading(figure, title, f"{problem.name}: paths from the start and the policy's moves")
     left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
-    dress(left, "arrows: the policy's moves; darker: moves come out shorter", "x", "y")
+    dress(left, "arrows: the policy's moves; shaded: they come out shorter", "x", "y")
     _map(figure, left, model, policy, states, goal, zones)
     dress(right, "distance from the goal", "step", "distance")
     distance = quantiles(np.linalg.norm(states - goal, axis=-1)[..., None])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw(problem, policy, simulated, title: str) -> Figure:
+def draw(problem, policy, simulated, title: str | None) -> Figure:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -35,7 +35,7 @@ def draw(problem, policy, simulated, title: str) -> Figure:
     shown = min(problem.state_size, MOST)
     figure, panels = cells(shown, ratios=(1.0, 0.55), width=2.1)
     which = "" if shown == problem.state_size else f" (first {shown} of {problem.state_size})"
-    heading(figure, title or f"{problem.name}: level of each reservoir and its outflow{which}")
+    heading(figure, title, f"{problem.name}: level of each reservoir and its outflow{which}")
     for i, (top, bottom) in enumerate(panels):
         dress(top, problem.state_names[i])
         dress(bottom)

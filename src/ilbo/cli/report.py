@@ -1,0 +1,43 @@
+"""`ilbo report`: one page to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from ilbo.cli.types import MaybePath
+
+
+@dataclass(frozen=True)
+class Command:
+    """Write the report of one or more runs: one HTML page that opens from disk."""
+
+    runs: Positional[tuple[Path, ...]]
+    """Run folders, finished or not; several are compared."""
+    out: Annotated[
+        MaybePath,
+        arg(metavar="FILE", help_behavior_hint="(default: report.html, in the folder of one run)"),
+    ] = None
+    """HTML file to write."""
+    episodes: int = 2048
+    """Fresh episodes that each policy is evaluated on."""
+    limit: bool = False
+    """Compute the hindsight limit of each problem too, which takes a while."""
+
+    def run(self) -> int:
+        from ilbo.cli.compilation import keep_compiled_programs
+        from ilbo.errors import UserError
+        from ilbo.report import write_report
+        from ilbo.runs import REPORT, relative
+
+        if not self.runs:
+            raise UserError("Name a run folder, for example `ilbo report runs/navigation-3-0`.")
+        keep_compiled_programs()
+        alone = len(self.runs) == 1 and self.runs[0].is_dir()
+        out = self.out or (self.runs[0] / REPORT if alone else Path(REPORT))
+        write_report(self.runs, out, episodes=self.episodes, limit=self.limit)
+        print(f"report: {relative(out)}")
+        return 0

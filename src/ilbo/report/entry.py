@@ -1,0 +1,79 @@
+"""A run, its problem and its policies on fresh trajectories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ilbo.model import Problem
+from ilbo.networks import Policy
+from ilbo.planner import Planner, Samples
+from ilbo.results import evaluate_fresh, fresh_key
+from ilbo.rollout import Evaluation
+from ilbo.runs import SavedRun
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run and what the report finds out about it."""
+
+    run: SavedRun
+    name: str
+    problem: Problem | None
+    """None where it cannot be built again: a model of the user's own."""
+    policies: list[Policy]
+    evaluations: list[Evaluation]
+    """The final policy of each seed on fresh trajectories; none where there is no problem."""
+    limit: float | None
+
+    @property
+    def each(self) -> list[np.ndarray]:
+        """[episodes] of each seed on the same fresh trajectories."""
+        return [evaluation.returns for evaluation in self.evaluations]
+
+    @property
+    def returns(self) -> np.ndarray:
+        """[episodes] the mean over the seeds on each fresh trajectory."""
+        return np.mean(self.each, axis=0)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the mean of one seed; of several, their spread tells more."""
+        return self.evaluations[0].ci95 if len(self.evaluations) == 1 else None
+
+    @property
+    def episode(self) -> int:
+        """Training episodes before the last test; 0 where there was none."""
+        return max((run[-1].episode for run in self.run.history if run), default=0)
+
+    @property
+    def samples(self) -> Samples | None:
+        if self.problem is None or not self.episode:
+            return None
+        return Planner(self.problem, self.run.config, self.run.seeds).samples(self.episode)
+
+
+def look_into(
+    run: SavedRun,
+    name: str,
+    given: Problem | None,
+    episodes: int,
+    limits: dict[str, float] | None,
+) -> Entry:
+    problem = given
+    if problem is None and run.description.get("origin") != "python":
+        problem = run.problem()
+    if problem is None:
+        return Entry(run, name, None, [], [], None)
+    trained = any(run.history)
+    policies = run.policies(problem) if trained else []
+    evaluations = evaluate_fresh(problem, policies, episodes)
+    limit = None
+    if limits is not None:
+        if problem.name not in limits:
+            from ilbo.baselines import hindsight
+
+            limits[problem.name] = hindsight(problem, fresh_key()).mean
+        limit = limits[problem.name]
+    return Entry(run, name, problem, policies, evaluations, limit)

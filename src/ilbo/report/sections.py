@@ -1,0 +1,170 @@
+"""What the page says about one run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ilbo import plots
+from ilbo.config import ILBO
+from ilbo.planner import Samples
+from ilbo.report import parts
+from ilbo.report.entry import Entry
+from ilbo.runs import SavedRun
+
+
+def section(entry: Entry, place: int, several: bool) -> str:
+    run = entry.run
+    pieces = []
+    if several:
+        pieces.append(f"<h2>{parts.text(entry.name)}</h2>")
+    if run.result is None:
+        pieces.append(
+            parts.warning(
+                "This run has not finished. Go on with it by "
+                f"<code>ilbo plan --resume {parts.text(run.path)}</code>."
+            )
+        )
+    pieces.append(_tiles(entry))
+    if len(run.seeds) > 1 and entry.evaluations:
+        pieces.append(parts.card("Seeds", _seeds(entry)))
+    pieces += _pictures(entry, f"p{place}")
+    if (samples := entry.samples) is not None:
+        pieces.append(parts.card("What it took", _samples(entry, samples)))
+    pieces.append(parts.folded("Settings", _settings(run)))
+    pieces.append(parts.folded("Made with", _environment(run)))
+    return "\n".join(pieces)
+
+
+def _tiles(entry: Entry) -> str:
+    run, result = entry.run, entry.run.result or {}
+    tiles = []
+    if entry.evaluations:
+        mean = parts.number(entry.returns.mean())
+        episodes = f"{entry.evaluations[0].episodes:,} fresh episodes"
+        note = f"95 % {parts.interval(*entry.interval)}" if entry.interval else episodes
+        tiles.append(("mean return", mean, note))
+        seeds = [evaluation.mean for evaluation in entry.evaluations]
+        broken = float(np.mean([evaluation.violations for evaluation in entry.evaluations]))
+        if len(seeds) > 1:
+            spread = parts.number(float(np.std(seeds, ddof=1)))
+            tiles.append(("spread of the seeds", f"± {spread}", f"{len(seeds)} seeds"))
+        if broken:
+            tiles.append(("constraints broken", f"{broken:.2f}", "an episode, in the mean"))
+    if "best_mean" in result:
+        tiles.append(("best tested policy", parts.number(result["best_mean"]), "mean return"))
+    if entry.limit is not None:
+        tiles.append(("limit in hindsight", parts.number(entry.limit), "knowing the noise"))
+    if entry.episode:
+        seconds = result.get("seconds", max(tests[-1].seconds for tests in run.history if tests))
+        total = f"of {run.config.episodes:,} episodes"
+        tiles.append(("training", f"{entry.episode:,}", total))
+        tiles.append(("time", parts.duration(seconds), "compiling included"))
+    return parts.tiles(tiles)
+
+
+def _seeds(entry: Entry) -> str:
+    best = (entry.run.result or {}).get("best_means")
+    rows = [
+        [
+            str(seed),
+            parts.number(evaluation.mean),
+            parts.interval(*evaluation.ci95),
+            parts.number(evaluation.std),
+            *([parts.number(best[i])] if best else []),
+        ]
+        for i, (seed, evaluation) in enumerate(zip(entry.run.seeds, entry.evaluations, strict=True))
+    ]
+    columns = ["seed", "mean return", "95 % interval", "std of an episode"]
+    return parts.table([*columns, *(["best tested"] if best else [])], rows, numeric=(1, 2, 3, 4))
+
+
+def _pictures(entry: Entry, prefix: str) -> list[str]:
+    run = entry.run
+    if not any(run.history):
+        return [parts.warning("There is no test in this run yet, so there is nothing to draw.")]
+    name = run.description["name"]
+    pieces = [
+        parts.card(
+            "Learning curve",
+            parts.picture(
+                plots.draw_learning_curve(run.history, entry.limit, title=""),
+                f"{prefix}c",
+                f"Learning curve on {name}",
+                f"Mean return of {run.config.test_episodes} test episodes, the same at every test.",
+            ),
+        )
+    ]
+    if entry.problem is not None:
+        whose = f" of seed {run.seeds[0]}" if len(run.seeds) > 1 else ""
+        pieces.append(
+            parts.card(
+                "What the policy does",
+                parts.picture(
+                    plots.draw_trajectories(entry.problem, entry.policies[0], title=""),
+                    f"{prefix}t",
+                    f"Trajectories on {name}",
+                    f"64 episodes of the final policy{whose} from the problem's own start.",
+                ),
+            )
+        )
+    else:
+        pieces.append(
+            parts.warning(
+                "The problem is a model of your own, so its trajectories are drawn only from "
+                "Python: <code>ilbo.report.write_report(..., problem=...)</code>."
+            )
+        )
+    pieces.append(
+        parts.folded(
+            "Training from the inside",
+            parts.picture(
+                plots.draw_metrics(run.history, title=""),
+                f"{prefix}m",
+                f"Metrics of training on {name}",
+                "Means over the training between two tests.",
+            ),
+        )
+    )
+    return pieces
+
+
+def _samples(entry: Entry, samples: Samples) -> str:
+    rows = [
+        ("episodes", samples.episodes),
+        ("transitions: steps of training episodes", samples.transitions),
+        ("further model evaluations", samples.model_evaluations),
+        ("random draws", samples.random_draws),
+        ("gradient steps, policy and critic together", samples.gradient_steps),
+        ("steps of test episodes, which training does not see", samples.test_transitions),
+    ]
+    each = "each seed" if len(entry.run.seeds) > 1 else ""
+    return parts.table(["", each], [[name, f"{count:,}"] for name, count in rows], numeric=(1,))
+
+
+def _settings(run: SavedRun) -> str:
+    default, own = ILBO().to_dict(), run.config.to_dict()
+    rows = [
+        [f"<code>{name}</code>", parts.setting(value), parts.setting(default[name])]
+        for name, value in own.items()
+    ]
+    changed = [own[name] != default[name] for name in own]
+    note = "Marked: other than the default." if any(changed) else "All as by default."
+    return parts.table(["setting", "this run", "default"], rows, marked=changed) + parts.remark(
+        note
+    )
+
+
+def _environment(run: SavedRun) -> str:
+    meta = run.meta
+    packages = ", ".join(f"{name} {version}" for name, version in meta.get("packages", {}).items())
+    rows: list[tuple[str, object]] = [
+        ("folder", str(run.path)),
+        ("started", meta.get("created")),
+        ("ilbo", f"{meta.get('ilbo')}, commit {meta.get('commit') or 'unknown'}"),
+        ("Python", meta.get("python")),
+        ("packages", packages),
+        ("platform", meta.get("platform")),
+        ("device", meta.get("device")),
+        ("command", " ".join(map(str, meta.get("command") or []))),
+    ]
+    return parts.table(["", ""], [[name, parts.text(value or "")] for name, value in rows])
