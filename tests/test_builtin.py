@@ -12,9 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 import ilbo
 from ilbo.rollout import POLICIES
+from names import ALL, EACH, QUICK
 from reference import FACTS, reference
-
-NAMES = ilbo.problems()
 
 
 @functools.cache
@@ -40,12 +39,10 @@ def random_steps(problem, count):
 
 
 def test_the_six_published_problems_are_there():
-    assert sorted(NAMES) == sorted(
-        name for family in FACTS.values() for name in family["instances"]
-    )
+    assert sorted(ALL) == sorted(name for family in FACTS.values() for name in family["instances"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_step_equals_plain_numpy_at_equal_noise(name):
     problem, plain = make(name), reference(name)
     steps = (np.asarray(x, float) for x in random_steps(problem, 200))
@@ -56,7 +53,7 @@ def test_step_equals_plain_numpy_at_equal_noise(name):
         np.testing.assert_allclose(reward, expected_reward, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_task_equals_published_figures(name):
     problem, facts = make(name), facts_of(name)
     start = facts.get("initial_location", facts.get("initial_level", facts.get("initial_temp")))
@@ -70,7 +67,7 @@ def test_task_equals_published_figures(name):
     np.testing.assert_allclose(high, np.broadcast_to(expected_high, high.shape), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n.startswith("reservoir")])
+@pytest.mark.parametrize("name", [n for n in ALL if n.startswith("reservoir")])
 def test_rain_has_the_published_shape_and_flows_down_the_chain(name):
     facts = facts_of(name)
     np.testing.assert_allclose(make(name).model.law.shape, facts["rain_shape"], rtol=1e-6)
@@ -115,7 +112,7 @@ def check_finite(name, state, fraction, seed):
         np.testing.assert_allclose(high, state, atol=1e-30)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 @given(data=st.data(), seed=st.integers(0, 2**31 - 1))
 def test_finite_and_within_bounds_anywhere_in_the_region(name, data, seed):
     problem = make(name)
@@ -130,7 +127,7 @@ def test_finite_and_within_bounds_anywhere_in_the_region(name, data, seed):
     check_finite(name, state, unit[problem.state_size :], seed)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 @pytest.mark.parametrize("corner", [0.0, 1.0])
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
 def test_finite_at_the_corners_of_the_region(name, corner, fraction):
@@ -159,7 +156,7 @@ def test_hvac_heuristic_reaches_the_middle_of_the_band_in_one_step():
     np.testing.assert_allclose(moved, 21.75, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["navigation-3", "hvac-3", "reservoir-10"])
+@pytest.mark.parametrize("name", QUICK)
 def test_heuristic_beats_random_and_midpoint(name):
     problem = make(name)
     mean = {
