@@ -10,6 +10,8 @@ from scipy.optimize import nnls
 
 from ilbo import mm
 
+TABLES = [(5, 2, 7), (12, 1, None)]
+
 
 def assert_monotone(history):
     slack = 1e-12 * (1 + np.abs(history.J).max())
@@ -18,8 +20,8 @@ def assert_monotone(history):
     assert (history.J_hat >= history.J[:-1] - slack).all()
 
 
-@settings(max_examples=20)
-@given(mdps(), SEEDS)
+@settings(max_examples=10)
+@given(mdps(TABLES), SEEDS)
 def test_objective_never_decreases_along_iterations(mdp, seed):
     history = mm.iterate(mdp, random_policy(mdp, seed), max_iterations=40)
     assert_monotone(history)
@@ -29,8 +31,8 @@ def test_objective_never_decreases_along_iterations(mdp, seed):
     np.testing.assert_array_equal(history.step, moved)
 
 
-@settings(max_examples=12)
-@given(mdps(floor=(0.1, 0.2)), SEEDS)
+@settings(max_examples=6)
+@given(mdps(TABLES, floor=(0.1, 0.2)), SEEDS)
 def test_limit_is_a_stationary_point(mdp, seed):
     history = mm.iterate(mdp, random_policy(mdp, seed), max_iterations=3000)
     assert history.converged
@@ -43,8 +45,8 @@ def test_limit_is_a_stationary_point(mdp, seed):
     assert np.abs(gradient).max() <= 1e-5 * scale
 
 
-@settings(max_examples=15)
-@given(mdps([(5, 2, 7), (12, 1, None)]), SEEDS)
+@settings(max_examples=8)
+@given(mdps(TABLES), SEEDS)
 def test_table_step_is_a_maximum_of_the_bound(mdp, seed):
     mu_m = random_policy(mdp, seed)
     j_hat = mm.bound(mdp, mu_m)
@@ -54,16 +56,16 @@ def test_table_step_is_a_maximum_of_the_bound(mdp, seed):
         assert j_hat(random_policy(mdp, seed + trial)) <= value + 1e-9
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(SEEDS)
 def test_best_of_many_starts_is_the_optimum_of_value_iteration(seed):
-    mdp = random_mdp(seed, 4, gamma=(0.3, 0.9))
-    history = mm.iterate_from_many(mdp, 64, tolerance=1e-7, max_iterations=2000)
+    mdp = random_mdp(seed, 4, gamma=(0.3, 0.8))
+    history = mm.iterate_from_many(mdp, 32, tolerance=1e-6)
     mu_grid, J_grid = mm.value_iteration(mdp, 401)
     assert history.J[-1] >= J_grid - 1e-9
     assert history.J[-1] == pytest.approx(J_grid, rel=2e-4)
     # Freed from its grid, dynamic programming's policy climbs to the same value.
-    polished = mm.iterate(mdp, mu_grid, max_iterations=3000)
+    polished = mm.iterate(mdp, mu_grid, tolerance=1e-6)
     assert history.J[-1] == pytest.approx(polished.J[-1], rel=1e-6)
 
 
@@ -72,12 +74,12 @@ def features_of(mdp):
     return np.stack([np.ones(mdp.states), s], axis=1)
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(mdps([(5, 2, 7)]), SEEDS)
 def test_linear_policy_climbs_to_a_point_where_only_the_bounds_hold_it(mdp, seed):
     policy = mm.Linear(features_of(mdp))
     theta = 0.3 * np.random.default_rng(seed).normal(size=(2, mdp.action_size))
-    history = mm.iterate(mdp, theta, policy, tolerance=1e-7, max_iterations=400)
+    history = mm.iterate(mdp, theta, policy, tolerance=1e-6, max_iterations=400)
     assert_monotone(history)
     assert history.converged
     assert (history.mu >= mdp.low - 1e-9).all()

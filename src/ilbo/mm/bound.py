@@ -23,39 +23,50 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ilbo.errors import UserError
-from ilbo.mm.mdp import FiniteMDP, check_model
+from ilbo.mm.mdp import FiniteMDP, check_model, model_under
 from ilbo.mm.precision import in_float64
-from ilbo.mm.values import Analysis, analyse, chain
+from ilbo.mm.values import Analysis, analyse, analyse_unchecked
 
 
 class Bound(eqx.Module):
     """Ĵ(·; μ^m): call it with a policy μ [n, k]. Made by `bound`."""
 
     mdp: FiniteMDP
-    mu_m: Float[Array, "n k"]
+    at_m: Analysis
+    """The policy μ^m, its model, occupancy and value; without the shift."""
     shift: Float[Array, ""]
     """c, added to every reward so that none is negative."""
-    J_m: Float[Array, ""]
-    """J(μ^m), without the shift."""
-    r_m: Float[Array, " n"]
-    """r(s, μ^m(s)), without the shift."""
-    T_m: Float[Array, "n n"]
-    """T(s, μ^m(s), s')."""
-    dJ_domega: Float[Array, " n"]
-    dJ_dphi: Float[Array, "n n"]
+
+    @property
+    def dJ_domega(self) -> Float[Array, " n"]:
+        """∂J/∂ω(s) at μ^m for the rewards r + c."""
+        return self.at_m.d * (self.at_m.r + self.shift)
+
+    @property
+    def dJ_dphi(self) -> Float[Array, "n n"]:
+        """∂J/∂φ(s, s') at μ^m for the rewards r + c."""
+        return self.at_m.T * (self.at_m.dJ_dT + self.shift * self.at_m.per_shift[:, None])
 
     def __call__(self, mu: Any) -> float:
         """Ĵ(μ; μ^m). −inf where μ makes impossible what μ^m makes possible and worth something."""
         mu = self.mdp.check_policy(mu)
-        value, there = advance(self, mu)
-        check_bound(there)
-        return float(value)
+        T, r = model_under(self.mdp, mu)
+        check_rewards(mu, T, r, self.shift)
+        return self.given(T, r)
+
+    def given(self, T: Any, r: Any) -> float:
+        """Ĵ at a policy that makes the transition matrix T [n, n] and the rewards r [n]."""
+        c, m = self.shift, self.at_m
+        omega = _weighted_log_ratio(self.dJ_domega, r + c, m.r + c, np)
+        phi = _weighted_log_ratio(self.dJ_dphi, T, m.T, np)
+        return float(m.J + omega.sum() + phi.sum())
 
     def at_state(self, s: Array, a: Array) -> Float[Array, ""]:
         """The part of Ĵ − J^m that the action a [k] in state s decides. Traced by JAX."""
-        r, r_m = self.mdp.r(s, a) + self.shift, self.r_m[s] + self.shift
-        gained = _weighted_log_ratio(self.dJ_domega[s], r, r_m)
-        return gained + jnp.sum(_weighted_log_ratio(self.dJ_dphi[s], self.mdp.T(s, a), self.T_m[s]))
+        c, m = self.shift, self.at_m
+        omega = _weighted_log_ratio(self.dJ_domega[s], self.mdp.r(s, a) + c, m.r[s] + c)
+        phi = _weighted_log_ratio(self.dJ_dphi[s], self.mdp.T(s, a), m.T[s])
+        return omega + jnp.sum(phi)
 
     def gain(self, mu: Float[Array, "n k"]) -> Float[Array, ""]:
         """Ĵ(μ; μ^m) − J^m. Traced by JAX."""
@@ -79,41 +90,16 @@ def bound(mdp: FiniteMDP, mu_m: Any, shift: float = 0.0) -> Bound:
     True
     """
     mu_m = mdp.check_policy(mu_m)
-    found = tangent(mdp, mu_m, np.asarray(shift, np.float64))
-    check_bound(found)
-    return found
-
-
-@in_float64
-@eqx.filter_jit
-def tangent(mdp: FiniteMDP, mu_m: Array, shift: Array) -> Bound:
-    """`bound` without its checks."""
-    T, r = mdp.model_under(mu_m)
-    shifted = chain(mdp, T, r + shift)
-    return Bound(
-        mdp=mdp,
-        mu_m=jnp.asarray(mu_m),
-        shift=jnp.asarray(shift),
-        J_m=shifted.d @ r,
-        r_m=r,
-        T_m=T,
-        dJ_domega=shifted.d * (r + shift),
-        dJ_dphi=T * shifted.dJ_dT,
-    )
+    at_m = analyse_unchecked(mdp, mu_m)
+    check_rewards(mu_m, at_m.T, at_m.r, shift)
+    return Bound(mdp, at_m, np.asarray(shift, np.float64))  # type: ignore[arg-type]
 
 
 @in_float64
 @eqx.filter_jit
 def evaluate_bound(j_hat: Bound, mu: Float[Array, "n k"]) -> Float[Array, ""]:
     """Ĵ(μ; μ^m) without checks, for `jax.grad` under `jax.enable_x64(True)`."""
-    return j_hat.J_m + j_hat.gain(mu)
-
-
-@in_float64
-@eqx.filter_jit
-def advance(j_hat: Bound, mu: Float[Array, "n k"]) -> tuple[Float[Array, ""], Bound]:
-    """Ĵ(μ; μ^m) and the bound at μ, in one program; without checks."""
-    return evaluate_bound(j_hat, mu), tangent(j_hat.mdp, mu, j_hat.shift)
+    return j_hat.at_m.J + j_hat.gain(mu)
 
 
 def bound_gradient(
@@ -140,23 +126,21 @@ def _bound_gradient(mdp: FiniteMDP, at: Analysis, baseline: Array) -> Float[Arra
     return at.d[:, None] * grad_r + jnp.einsum("st,stk->sk", worth, grad_T)
 
 
-def check_bound(j_hat: Bound) -> None:
-    """Raises a `UserError` naming the first state that the theory does not cover at μ^m."""
-    mu, T, r = (np.asarray(x) for x in (j_hat.mu_m, j_hat.T_m, j_hat.r_m))
-    shift = float(j_hat.shift)
+def check_rewards(mu: np.ndarray, T: np.ndarray, r: np.ndarray, shift: Any) -> None:
+    """Raises a `UserError` naming the first state where the theory does not cover μ."""
     check_model(mu, T, r)
     negative = np.flatnonzero(r + shift < 0)
     if len(negative):
         s = negative[0]
         raise UserError(
             f"The reward in state {s} at action {np.round(mu[s], 6).tolist()} is {r[s]:.6g}, and "
-            f"with the shift {shift:g} it is still negative: the bound takes its logarithm; "
+            f"with the shift {float(shift):g} it is still negative: the bound takes its logarithm; "
             f"give a shift of {-r[s]:.6g} or more."
         )
 
 
-def _weighted_log_ratio(weight: Array, x: Array, x_m: Array) -> Array:
+def _weighted_log_ratio(weight: Any, x: Any, x_m: Any, xp: Any = jnp) -> Any:
     """weight · ln(x / x_m) with 0 · ln 0 = 0, −inf where only x is 0, no NaN in the gradient."""
     counts, possible = weight > 0, x > 0
-    log_ratio = jnp.log(jnp.where(possible, x, 1.0)) - jnp.log(jnp.where(counts, x_m, 1.0))
-    return jnp.where(counts, jnp.where(possible, weight * log_ratio, -jnp.inf), 0.0)
+    log_ratio = xp.log(xp.where(possible, x, 1.0)) - xp.log(xp.where(counts, x_m, 1.0))
+    return xp.where(counts, xp.where(possible, weight * log_ratio, -xp.inf), 0.0)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from ilbo.errors import UserError
 from ilbo.mm.mdp import FiniteMDP, action_grid
 from ilbo.mm.precision import in_float64
-from ilbo.mm.values import objective
+from ilbo.mm.values import analyse
 
 
 def value_iteration(
@@ -26,7 +26,7 @@ def value_iteration(
     actions = action_grid(mdp, points)
     choice = _value_iteration(mdp, actions, tolerance)
     mu = actions[choice, np.arange(mdp.states)]
-    return mu, float(objective(mdp, mu))
+    return mu, float(analyse(mdp, mu).J)
 
 
 @in_float64

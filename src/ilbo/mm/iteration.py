@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ilbo.errors import UserError
-from ilbo.mm.bound import advance, bound, check_bound, tangent
+from ilbo.mm.bound import Bound, bound
 from ilbo.mm.maximise import Policy, maximise_parameters, maximise_table, table
 from ilbo.mm.mdp import FiniteMDP, between, finite_bounds
 from ilbo.mm.precision import in_float64
-from ilbo.mm.values import objective
+from ilbo.mm.values import analyse_unchecked
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def iterate(
     theta = np.asarray(start, np.float64)
     mu = mdp.check_policy(theta if policy is None else table(policy, theta, mdp.states))
     j_hat = bound(mdp, mu, shift)
-    mus, thetas, J = [mu], [theta], [float(j_hat.J_m)]
+    mus, thetas, J = [mu], [theta], [float(j_hat.at_m.J)]
     J_hat: list[float] = []
     steps: list[float] = []
     while len(steps) < max_iterations:
@@ -84,13 +84,13 @@ def iterate(
         else:
             theta = maximise_parameters(j_hat, policy, theta, restarts, seed + len(steps))
             mu = np.clip(table(policy, theta, mdp.states), mdp.low, mdp.high)
-        value, j_hat = advance(j_hat, mu)
-        check_bound(j_hat)
+        following = bound(mdp, mu, shift)
+        J_hat.append(j_hat.given(following.at_m.T, following.at_m.r))
         steps.append(float(np.abs(mu - mus[-1]).max()))
         mus.append(mu)
         thetas.append(theta)
-        J_hat.append(float(value))
-        J.append(float(j_hat.J_m))
+        j_hat = following
+        J.append(float(j_hat.at_m.J))
         if steps[-1] <= tolerance:
             break
     return History(
@@ -125,16 +125,19 @@ def iterate_from_many(
     for mu in mu_0:
         bound(mdp, mu, shift)
     ends = _run_all(mdp, mu_0, np.asarray(shift, np.float64), tolerance**0.5, max_iterations)
-    best = int(np.argmax([objective(mdp, mu) for mu in ends]))
+    best = int(np.argmax([analyse_unchecked(mdp, mu).J for mu in ends]))
     return iterate(mdp, mu_0[best], shift=shift, tolerance=tolerance, max_iterations=max_iterations)
 
 
 @in_float64
 @eqx.filter_jit
 def _run_all(mdp: FiniteMDP, mu_0: Array, shift: Array, tolerance, max_iterations):
+    def improved(mu):
+        return maximise_table(Bound(mdp, analyse_unchecked(mdp, mu), shift))
+
     def advance(carry):
         mu, _, count = carry
-        following = jax.vmap(lambda one: maximise_table(tangent(mdp, one, shift)))(mu)
+        following = jax.vmap(improved)(mu)
         return following, jnp.max(jnp.abs(following - mu)), count + 1
 
     def moving(carry):

@@ -62,7 +62,7 @@ def maximise_table(j_hat: Bound) -> Float[Array, "n k"]:
         return jnp.where(weight > 0, top, a_m)
 
     states = jnp.arange(mdp.states)
-    return jax.vmap(in_state)(states, j_hat.mu_m, mdp.low, mdp.high, weight)
+    return jax.vmap(in_state)(states, j_hat.at_m.mu, mdp.low, mdp.high, weight)
 
 
 def _climb(

@@ -82,7 +82,7 @@ class FiniteMDP(eqx.Module):
         for fraction in itertools.product((0.0, 0.5, 1.0), repeat=min(self.action_size, 3)):
             padded = np.resize(fraction, self.action_size)
             mu = between(*finite_bounds(self), padded)
-            check_model(mu, *_model_under(self, mu))
+            check_model(mu, *model_under(self, mu))
 
     @property
     def states(self) -> int:
@@ -95,7 +95,8 @@ class FiniteMDP(eqx.Module):
     @property
     def total_weight(self) -> float:
         """Σ_t γ^t over the steps: what adding 1 to every reward adds to J."""
-        return float(annuity(self.gamma, np.inf if self.horizon is None else self.horizon))
+        gamma, steps = float(self.gamma), np.inf if self.horizon is None else self.horizon
+        return float(steps) if gamma == 1 else (1 - gamma**steps) / (1 - gamma)
 
     def model_under(self, mu: Array) -> tuple[Float[Array, "n n"], Float[Array, " n"]]:
         """T(s, μ(s), ·) [n, n] and r(s, μ(s)) [n]. Traced by JAX."""
@@ -119,12 +120,6 @@ class FiniteMDP(eqx.Module):
                 f"[{self.low[s, i]:g}, {self.high[s, i]:g}] of component {i}."
             )
         return np.clip(mu, self.low, self.high)
-
-
-def annuity(gamma, steps):
-    """Σ_{t < steps} γ^t; steps may be infinite where γ < 1."""
-    endless = 1 / np.where(gamma < 1, 1 - gamma, 1.0)
-    return np.where(gamma < 1, (1 - gamma**steps) * endless, steps)
 
 
 def check_model(mu: np.ndarray, T: np.ndarray, r: np.ndarray) -> None:
@@ -151,7 +146,8 @@ def check_model(mu: np.ndarray, T: np.ndarray, r: np.ndarray) -> None:
 
 @in_float64
 @eqx.filter_jit
-def _model_under(mdp: FiniteMDP, mu: Array):
+def model_under(mdp: FiniteMDP, mu: Array):
+    """`FiniteMDP.model_under`, compiled."""
     return mdp.model_under(mu)
 
 

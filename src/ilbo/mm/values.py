@@ -27,6 +27,8 @@ class Chain(eqx.Module):
 
     Without a horizon V_{t+1} is V at every t, and this is γ d(s) V(s').
     """
+    per_shift: Float[Array, " n"]
+    """What a row of `dJ_dT` grows by when 1 is added to every reward."""
 
 
 class Analysis(eqx.Module):
@@ -41,6 +43,7 @@ class Analysis(eqx.Module):
     V: Float[Array, " n"]
     J: Float[Array, ""]
     dJ_dT: Float[Array, "n n"]
+    per_shift: Float[Array, " n"]
 
     @property
     def dJ_domega(self) -> Float[Array, " n"]:
@@ -56,23 +59,26 @@ class Analysis(eqx.Module):
 def chain(mdp: FiniteMDP, T: Float[Array, "n n"], r: Float[Array, " n"]) -> Chain:
     """Solves the Markov chain with rewards (T, r) started in b0. Traced by JAX."""
     if mdp.horizon is None:
-        system = jnp.eye(mdp.states) - mdp.gamma * T
-        d = jnp.linalg.solve(system.T, mdp.b0)
-        V = jnp.linalg.solve(system, r)
-        return Chain(d=d, V=V, J=mdp.b0 @ V, dJ_dT=jnp.outer(mdp.gamma * d, V))
+        visits = jnp.linalg.inv(jnp.eye(mdp.states) - mdp.gamma * T)
+        d, V = mdp.b0 @ visits, visits @ r
+        per_shift = mdp.gamma * d / (1 - mdp.gamma)
+        return Chain(d, V, mdp.b0 @ V, jnp.outer(mdp.gamma * d, V), per_shift)
 
     def forwards(p, _):
         return mdp.gamma * p @ T, p
 
-    def backwards(V, _):
-        return r + mdp.gamma * T @ V, V
+    def backwards(following, _):
+        V, weight = following
+        return (r + mdp.gamma * T @ V, 1 + mdp.gamma * weight), following
 
     b0 = jnp.asarray(mdp.b0)
     _, p = jax.lax.scan(forwards, b0, length=mdp.horizon)
-    # p[t] = γ^t p(s_t = ·) and later[t] = V_{t+1}; after the last step nothing follows.
-    V, later = jax.lax.scan(backwards, jnp.zeros_like(b0), length=mdp.horizon)
-    later = later[::-1]
-    return Chain(d=p.sum(axis=0), V=V, J=b0 @ V, dJ_dT=mdp.gamma * p.T @ later)
+    # p[t] = γ^t p(s_t = ·), later[t] = V_{t+1}, weight[t] = Σ γ^i over the steps after t; after the
+    # last step nothing follows.
+    last = jnp.zeros_like(b0), jnp.zeros(())
+    (V, _), (later, weight) = jax.lax.scan(backwards, last, length=mdp.horizon, reverse=True)
+    moved = mdp.gamma * p.T
+    return Chain(p.sum(axis=0), V, b0 @ V, moved @ later, moved @ weight)
 
 
 @in_float64
@@ -104,16 +110,14 @@ def analyse(mdp: FiniteMDP, mu: Any) -> Analysis:
     ([12.0, 16.0], [2.0, 2.0], 14.0)
     """
     mu = mdp.check_policy(mu)
-    found = _analyse(mdp, mu)
+    found = analyse_unchecked(mdp, mu)
     check_model(mu, found.T, found.r)
     return found
 
 
 @in_float64
 @eqx.filter_jit
-def _analyse(mdp: FiniteMDP, mu: Array) -> Analysis:
+def analyse_unchecked(mdp: FiniteMDP, mu: Array) -> Analysis:
     T, r = mdp.model_under(mu)
     found = chain(mdp, T, r)
-    return Analysis(
-        mu=jnp.asarray(mu), T=T, r=r, d=found.d, V=found.V, J=found.J, dJ_dT=found.dJ_dT
-    )
+    return Analysis(jnp.asarray(mu), T, r, found.d, found.V, found.J, found.dJ_dT, found.per_shift)
