@@ -1,0 +1,43 @@
+"""What ILBO is measured against: another planner, open-loop plans and the limit of hindsight.
+
+Names are loaded on first use, so that the settings can be read without JAX.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ilbo.baselines.config import ThroughTime
+    from ilbo.baselines.knowing_noise import Limit, hindsight
+    from ilbo.baselines.open_loop import StraightLine, straight_line
+    from ilbo.baselines.through_time import ThroughTimePlanner, plan_through_time
+
+__all__ = [
+    "Limit",
+    "StraightLine",
+    "ThroughTime",
+    "ThroughTimePlanner",
+    "hindsight",
+    "plan_through_time",
+    "straight_line",
+]
+
+_HOMES = {
+    "ThroughTime": "config",
+    "Limit": "knowing_noise",
+    "hindsight": "knowing_noise",
+    "StraightLine": "open_loop",
+    "straight_line": "open_loop",
+    "ThroughTimePlanner": "through_time",
+    "plan_through_time": "through_time",
+}
+
+
+def __getattr__(name: str):
+    if name in _HOMES:
+        module = importlib.import_module(f"ilbo.baselines.{_HOMES[name]}")
+        globals()[name] = value = getattr(module, name)
+        return value
+    raise AttributeError(f"module 'ilbo.baselines' has no attribute {name!r}")

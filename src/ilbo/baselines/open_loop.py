@@ -1,0 +1,146 @@
+"""Straight-line plans: one sequence of actions for all noise, blind to where it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key
+
+from ilbo.errors import UserError
+from ilbo.model import Model, Problem
+from ilbo.rollout import (
+    POLICIES,
+    Evaluation,
+    Trajectories,
+    as_key,
+    draw_noise,
+    roll,
+    summarise,
+    within,
+)
+
+BATCH = 64
+"""Noise sequences of one gradient step."""
+STEPS = 600
+RATE = 0.05
+"""Learning rate at first, in units of the actions' range; it decays to nothing."""
+
+
+@dataclass(frozen=True)
+class StraightLine:
+    """An open-loop plan and what it earns on noise it was not made for."""
+
+    actions: Float[Array, "horizon m"]
+    """Clipped into the bounds at whatever state is reached."""
+    evaluation: Evaluation
+
+
+def straight_line(
+    problem: Problem, key: Key[Array, ""] | int, episodes: int = 64, start: Any = None
+) -> StraightLine:
+    """The best single sequence of actions, by stochastic gradient ascent on its mean return.
+
+    Args:
+        problem: What to plan for.
+        key: A JAX key, or a seed. The plan is tested on the noise that `evaluate` draws for it.
+        episodes: Episodes of that test.
+        start: A start state [n]; the problem's own if None.
+    """
+    state = problem.initial_state if start is None else problem.check_start(start)
+    key = as_key(key)
+    first_guesses = [
+        _mean_actions(problem, policy, state) for policy in reference_policies(problem)
+    ]
+    plans = [_ascend(problem, guess, width, state) for guess, width in first_guesses]
+    actions, _ = max(plans, key=lambda plan: float(plan[1]))
+    noise = evaluation_noise(problem, key, episodes)
+    tested = eqx.filter_jit(jax.vmap(lambda xi: follow(problem.exact, clip, actions, xi, state)))(
+        noise
+    )
+    return StraightLine(actions, summarise(problem, tested))
+
+
+def evaluation_noise(
+    problem: Problem, key: Key[Array, ""], episodes: int
+) -> Float[Array, "episodes horizon k"]:
+    """The noise that `simulate` draws for the key."""
+    if episodes < 1:
+        raise UserError(f"The number of episodes must be at least 1, got {episodes}.")
+    noise_key, _ = jax.random.split(key)
+    return jnp.swapaxes(draw_noise(problem.exact, noise_key, (problem.horizon, episodes)), 0, 1)
+
+
+def reference_policies(problem: Problem) -> list[Callable]:
+    """Simple policies to start an ascent from: the midpoint, and the heuristic if there is one."""
+    names = ["midpoint"]
+    if type(problem.exact).heuristic is not Model.heuristic:
+        names.append("heuristic")
+    return [POLICIES[name](problem.exact) for name in names]
+
+
+def clip(planned: Array, low: Array, high: Array) -> Array:
+    return jnp.clip(planned, low, high)
+
+
+def follow(
+    model: Model,
+    act: Callable[[Array, Array, Array], Array],
+    plan: Float[Array, "horizon m"],
+    noise: Float[Array, "horizon k"],
+    start: Float[Array, " n"],
+) -> Trajectories:
+    """One episode along a plan; act(plan[t], low, high) is the action between the bounds there."""
+
+    def step(carry, inputs):
+        state, alive = carry
+        planned, xi = inputs
+        action = act(planned, *model.bounds(state))
+        moved = model.transition(state, action, xi)
+        reward = jnp.where(alive, model.reward(state, action, moved), 0.0)
+        broken = jnp.where(alive, model.violations(state, action), 0)
+        moved = jnp.where(alive, moved, state)
+        return (moved, alive & ~model.terminal(moved)), (moved, action, reward, alive, broken)
+
+    carry = (start, ~model.terminal(start))
+    _, (states, *rest) = jax.lax.scan(step, carry, (plan, noise))
+    return Trajectories(jnp.concatenate([start[None], states]), *rest)
+
+
+def _mean_actions(problem: Problem, policy: Callable, start: Array) -> tuple[Array, Array]:
+    """Mean actions [horizon, m] of a policy over episodes, and the mean width of their bounds."""
+    key = jax.random.key(0)
+    noise = draw_noise(problem.exact, key, (problem.horizon, BATCH))
+    starts = jnp.broadcast_to(start, (BATCH, problem.state_size))
+    path = roll(problem.exact, policy, noise, key, starts)
+    low, high = jax.vmap(jax.vmap(problem.exact.bounds))(path.states[:, :-1])
+    width = jnp.mean(within(low, high, 1.0) - within(low, high, 0.0), axis=0)
+    return jnp.mean(path.actions, axis=0), jnp.maximum(width, 1e-6)
+
+
+@eqx.filter_jit
+def _ascend(problem: Problem, guess: Array, width: Array, start: Array) -> tuple[Array, Array]:
+    """Ascends from a guess; the plan [horizon, m] and its mean return on the last batches."""
+    optimizer = optax.adam(optax.cosine_decay_schedule(RATE, STEPS))
+
+    def mean_return(shift, key):
+        noise = draw_noise(problem.model, key, (BATCH, problem.horizon))
+        plan = guess + width * shift
+        paths = jax.vmap(lambda xi: follow(problem.model, clip, plan, xi, start))(noise)
+        return jnp.mean(jnp.sum(paths.rewards, axis=1))
+
+    def step(carry, key):
+        shift, state = carry
+        value, gradient = jax.value_and_grad(mean_return)(shift, key)
+        updates, state = optimizer.update(jax.tree.map(jnp.negative, gradient), state)
+        return (optax.apply_updates(shift, updates), state), value
+
+    shift = jnp.zeros_like(guess)
+    keys = jax.random.split(jax.random.key(1), STEPS)
+    (shift, _), values = jax.lax.scan(step, (shift, optimizer.init(shift)), keys)
+    return guess + width * shift, jnp.mean(values[-STEPS // 10 :])

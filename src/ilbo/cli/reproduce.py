@@ -1,0 +1,66 @@
+"""`ilbo reproduce`: the paper's experiments, one command each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from ilbo.cli.types import MaybeNumber, MaybePath, MaybeText
+
+
+@dataclass(frozen=True)
+class Command:
+    """Reproduce an experiment of the paper: data (CSV), a figure (PNG, PDF), a table (Markdown).
+
+    learning-curves  return against episodes, ILBO and tf-mdp (figure 2)
+    stability        return of the current policy through training (figure 4)
+    grid             cost at the end for tf-mdp's epochs and batches, against ILBO (figure 3)
+    generalisation   new start states: one ILBO policy, tf-mdp retrained (figures 5 and S)
+    estimators       our ablation: estimators of the bound's gradient, baselines, depth
+
+    What the output folder holds of the same experiment is not run again: an interrupted command,
+    given again, does what is missing.
+    """
+
+    name: Positional[str]
+    """One of the above."""
+    scale: str = "small"
+    """smoke (under a minute, to try it out), small (under 20 minutes on two cores) or paper (as
+    published: 10 runs, ILBO with 5,000 episodes)."""
+    out: Annotated[
+        MaybePath, arg(metavar="DIR", help_behavior_hint="(default: reproduced/NAME-SCALE)")
+    ] = None
+    """Output folder."""
+    seeds: Annotated[MaybeNumber, arg(metavar="INT", help_behavior_hint="(default: by scale)")] = (
+        None
+    )
+    """Training runs of each planner."""
+    engine: Literal["local", "ray"] = "local"
+    """Run here, or as tasks on a Ray cluster that is up."""
+    address: Annotated[
+        MaybeText, arg(metavar="ADDRESS", help_behavior_hint="(default: this machine's)")
+    ] = None
+    """Address of the Ray cluster."""
+
+    def run(self) -> int:
+        from ilbo.cli.compilation import keep_compiled_programs
+        from ilbo.cli.output import note
+        from ilbo.experiments import load
+        from ilbo.experiments.sweep import reproduce
+
+        load(self.name)
+        keep_compiled_programs()
+        folder = reproduce(
+            self.name,
+            self.scale,  # type: ignore[arg-type]
+            self.out,
+            self.seeds,
+            self.engine,
+            self.address,
+            say=note,
+        )
+        print(f"{folder / self.name}.md")
+        print(f"{folder / self.name}.png")
+        return 0

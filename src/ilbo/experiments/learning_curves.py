@@ -1,0 +1,184 @@
+"""Return against training episodes: ILBO and tf-mdp's method, two architectures (figure 2)."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from ilbo.experiments.arms import Arm
+from ilbo.experiments.scales import Scale
+from ilbo.experiments.statistics import mean, probability_of_improvement, reach, spread
+from ilbo.experiments.study import (
+    Study,
+    interval,
+    markdown_table,
+    mean_and_spread,
+    number,
+)
+
+TITLE = "Learning curves"
+SEEDS = {"smoke": 2, "small": 4, "paper": 10}
+
+
+def arms(scale: Scale) -> list[Arm]:
+    learners = [
+        make(problem, architecture)
+        for problem in scale.problems
+        for architecture in scale.architectures
+        for make in (scale.ilbo_arm, scale.through_time_arm)
+    ]
+    tuned = [scale.tuned_arm(problem, scale.main) for problem in scale.problems]
+    yardsticks = [arm for problem in scale.problems for arm in scale.yardsticks(problem)]
+    return learners + tuned + yardsticks
+
+
+def report(study: Study) -> str:
+    study.write_curves()
+    study.save_figure(_figure(study))
+    return "\n\n".join(
+        [
+            f"![Return against training episodes]({study.name}.png)",
+            "Best policy so far on the test trajectories, mean and standard deviation over runs.",
+            "## At the end of training",
+            _ends(study),
+            "Best so far: on the test trajectories, as published. Final policy: on fresh ones, "
+            "with a 95 % bootstrap interval over runs. Mean ± standard deviation over runs. The "
+            "gap is to the hindsight limit, which no policy can reach, since it knows the noise.",
+            "## ILBO against tf-mdp",
+            _duels(study),
+            "Factor: tf-mdp's episodes over ILBO's to reach tf-mdp's mean at its end (best so "
+            "far). Ahead: probability that a run of ILBO ends better than one of tf-mdp.",
+            "## Yardsticks",
+            yardstick_table(study),
+            "## What a run consumes",
+            sample_table(study),
+        ]
+    )
+
+
+def _learners(study: Study, problem: str) -> list[Arm]:
+    return study.select("ilbo", "through-time", problem=problem)
+
+
+def _ends(study: Study) -> str:
+    rows = []
+    for problem in study.scale.problems:
+        limit = study.yardstick("hindsight", problem).final
+        for arm in _learners(study, problem):
+            runs = study.of(arm)
+            final = [run.final for run in runs]
+            rows.append(
+                [
+                    problem,
+                    f"{arm.label}, {study.architecture(arm)}",
+                    f"{runs[0].samples['episodes']:,}",
+                    mean_and_spread([run.best[-1] for run in runs]),
+                    mean_and_spread(final),
+                    interval(mean(final)),
+                    number(limit - float(np.mean(final))),
+                    f"{runs[0].seconds:.0f}",
+                ]
+            )
+    columns = ["problem", "planner", "episodes", "best so far", "final policy"]
+    columns += ["95 %", "gap to limit", f"seconds, {_together(study)}"]
+    return markdown_table(columns, rows)
+
+
+def _together(study: Study) -> str:
+    together = max(run.together for arm in study.arms for run in study.of(arm))
+    return "a run" if together == 1 else f"up to {together} runs side by side"
+
+
+def _duels(study: Study) -> str:
+    rows = []
+    for problem, architecture in itertools.product(study.scale.problems, study.scale.architectures):
+        ours, *theirs = (
+            arm for arm in _learners(study, problem) if study.architecture(arm) == architecture
+        )
+        for arm in theirs:
+            rows.append([problem, architecture, arm.label, *_duel(study, ours, arm)])
+    columns = ["problem", "architecture", "against", "its mean at the end", "ILBO is there after"]
+    columns += ["factor", "ahead", "spread, ILBO : it"]
+    return markdown_table(columns, rows)
+
+
+def _duel(study: Study, ours: Arm, theirs: Arm) -> list[str]:
+    opponents = [run.best[-1] for run in study.of(theirs)]
+    own = [run.best[-1] for run in study.of(ours)]
+    quality = float(np.mean(opponents))
+    there = reach([(run.episodes, run.best) for run in study.of(ours)], quality)
+    spent = study.of(theirs)[0].samples["episodes"]
+    chance = probability_of_improvement(own, opponents)
+    reached = f"{there.median:,.0f} episodes" if np.isfinite(there.median) else "never"
+    return [
+        number(quality),
+        f"{reached} ({there.reached} of {there.runs} runs)",
+        f"{spent / there.median:,.0f}" if np.isfinite(there.median) else "none",
+        f"{chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}]",
+        f"{number(spread(own))} : {number(spread(opponents))}",
+    ]
+
+
+def yardstick_table(study: Study) -> str:
+    """Returns of what does not learn, on the fresh trajectories, with standard errors."""
+    rows = []
+    for problem in study.scale.problems:
+        cells = [study.yardstick(p, problem) for p in ("hindsight", "straight-line", "heuristic")]
+        rows.append(
+            [problem, *(f"{number(run.final)} ± {number(run.standard_error)}" for run in cells)]
+        )
+    columns = ["problem", "hindsight limit", "straight-line plan", "hand-written controller"]
+    return markdown_table(columns, rows)
+
+
+def sample_table(study: Study) -> str:
+    """Everything that one run of each learner consumes."""
+    names = ("episodes", "transitions", "model_evaluations", "random_draws", "gradient_steps")
+    rows = {}
+    for arm in study.select("ilbo", "through-time"):
+        counts = [f"{study.of(arm)[0].samples[name]:,}" for name in names]
+        rows[arm.problem, arm.label] = [arm.problem, arm.label, *counts]
+    columns = ["problem", "planner", *(name.replace("_", " ") for name in names)]
+    return markdown_table(columns, rows.values())
+
+
+def _figure(study: Study):
+    from ilbo.experiments.drawing import (
+        HAND_STYLE,
+        LIMIT_STYLE,
+        common_grid,
+        episodes_axis,
+        legend_entry,
+        legend_under,
+        mean_with_band,
+        reward_axis,
+        style,
+    )
+    from ilbo.plots.canvas import dress, new_figure
+
+    problems = study.scale.problems
+    figure = new_figure(max(5.4, 3.9 * len(problems)), 3.9)
+    handles = {}
+    for ax, problem in zip(
+        figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True
+    ):
+        seen = []
+        for arm in _learners(study, problem):
+            episodes, values = common_grid(study.of(arm), "best")
+            look = style(study, arm)
+            mean_with_band(ax, episodes, values, **look)
+            label = f"{arm.label}, {study.architecture(arm)}"
+            handles[label] = legend_entry(label, **look)
+            seen += [values.mean(axis=0).min(), values.mean(axis=0).max()]
+        for planner, look in (("hindsight", LIMIT_STYLE), ("heuristic", HAND_STYLE)):
+            level = study.yardstick(planner, problem).final
+            label = "hindsight limit" if planner == "hindsight" else "hand-written controller"
+            ax.axhline(-level, **look)
+            handles[label] = legend_entry(label, **look)
+            seen.append(level)
+        dress(ax, problem, "training episodes", "total reward" if problem == problems[0] else "")
+        episodes_axis(ax)
+        reward_axis(ax, seen)
+    legend_under(figure, list(handles.values()))
+    return figure

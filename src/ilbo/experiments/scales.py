@@ -1,0 +1,144 @@
+"""How large an experiment is: to try it out, to see the effect, or as published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ilbo.experiments.arms import Arm
+
+ScaleName = Literal["smoke", "small", "paper"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes that all experiments share."""
+
+    name: ScaleName
+    problems: tuple[str, ...]
+    stability_problem: str
+    """The one whose training is looked at closely."""
+    architectures: Mapping[str, tuple[int, ...]]
+    """Hidden layers by the name of the architecture, the main one last."""
+    ilbo: Mapping[str, Any]
+    """Settings of ILBO other than its defaults."""
+    through_time: Mapping[str, Any]
+    """Settings of tf-mdp's method other than its defaults."""
+    tuned: Mapping[str, Any]
+    """Settings of tf-mdp's method that were found to do better: small batches, more steps."""
+    grid_epochs: tuple[int, ...]
+    grid_batches: tuple[int, ...]
+    small_batches: tuple[int, ...]
+    """Batches below those of the published grid."""
+    small_batch_epochs: int
+    depths: tuple[int, ...]
+    """Depths of value expansion that are compared."""
+    ascent: int
+    """Steps of the ascent to the hindsight limit."""
+    fresh: int
+    """Fresh episodes of each evaluation."""
+
+    @property
+    def main(self) -> str:
+        """Name of the main architecture."""
+        return list(self.architectures)[-1]
+
+    def ilbo_arm(self, problem: str, architecture: str, **options: Any) -> Arm:
+        settings = {"layers": list(self.architectures[architecture]), **self.ilbo}
+        return Arm("ILBO", problem, "ilbo", settings, fresh=self.fresh, **options)
+
+    def through_time_arm(self, problem: str, architecture: str, **options: Any) -> Arm:
+        settings = {"layers": list(self.architectures[architecture]), **self.through_time}
+        return Arm("tf-mdp", problem, "through-time", settings, fresh=self.fresh, **options)
+
+    def tuned_arm(self, problem: str, architecture: str) -> Arm:
+        settings = {"layers": list(self.architectures[architecture]), **self.tuned}
+        return Arm("tf-mdp, tuned", problem, "through-time", settings, fresh=self.fresh)
+
+    def yardsticks(self, problem: str, **options: Any) -> list[Arm]:
+        """What does not learn: the limit, an open-loop plan, a hand-written controller."""
+        limit = {"steps": self.ascent}
+        return [
+            Arm("hindsight limit", problem, "hindsight", limit, fresh=self.fresh, **options),
+            Arm("straight-line plan", problem, "straight-line", fresh=self.fresh, **options),
+            Arm("hand-written", problem, "heuristic", fresh=self.fresh, **options),
+        ]
+
+
+PAPER_PROBLEMS = ("navigation-3", "hvac-6", "reservoir-20")
+PAPER_ARCHITECTURES = {"1 layer": (2048,), "4 layers": (256, 128, 64, 32)}
+TUNED: dict[str, Any] = {
+    "epochs": 600,
+    "batch": 16,
+    "optimizer": "adam",
+    "rate": 3e-3,
+    "final_rate": 0.05,
+    "evaluate_every": 10,
+}
+
+SCALES: dict[ScaleName, Scale] = {
+    "smoke": Scale(
+        name="smoke",
+        problems=("navigation-3",),
+        stability_problem="navigation-3",
+        architectures={"1 layer": (16,), "2 layers": (8, 8)},
+        ilbo={
+            "episodes": 6,
+            "evaluate_every": 2,
+            "depth": 2,
+            "window": 2,
+            "policy_batch": 4,
+            "critic_batch": 8,
+            "test_episodes": 8,
+        },
+        through_time={"epochs": 4, "batch": 8, "evaluate_every": 1, "test_episodes": 8},
+        tuned={
+            "epochs": 8,
+            "batch": 2,
+            "optimizer": "adam",
+            "rate": 1e-2,
+            "evaluate_every": 2,
+            "test_episodes": 8,
+        },
+        grid_epochs=(2, 4),
+        grid_batches=(4, 8),
+        small_batches=(2,),
+        small_batch_epochs=8,
+        depths=(1, 2),
+        ascent=20,
+        fresh=32,
+    ),
+    "small": Scale(
+        name="small",
+        problems=PAPER_PROBLEMS,
+        stability_problem="reservoir-20",
+        architectures=PAPER_ARCHITECTURES,
+        ilbo={"episodes": 500, "evaluate_every": 10},
+        through_time={"epochs": 200, "batch": 256, "evaluate_every": 5},
+        tuned=TUNED,
+        grid_epochs=(50, 100, 200, 300),
+        grid_batches=(64, 128, 256),
+        small_batches=(8, 16),
+        small_batch_epochs=600,
+        depths=(1, 2, 4, 8, 16),
+        ascent=600,
+        fresh=2048,
+    ),
+    "paper": Scale(
+        name="paper",
+        problems=PAPER_PROBLEMS,
+        stability_problem="reservoir-20",
+        architectures=PAPER_ARCHITECTURES,
+        ilbo={"episodes": 5_000, "evaluate_every": 25},
+        through_time={"epochs": 200, "batch": 256, "evaluate_every": 2},
+        tuned=TUNED,
+        grid_epochs=(50, 100, 200, 300),
+        grid_batches=(64, 128, 256),
+        small_batches=(8, 16),
+        small_batch_epochs=600,
+        depths=(1, 2, 4, 8, 16),
+        ascent=1_000,
+        fresh=2048,
+    ),
+}

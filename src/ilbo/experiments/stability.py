@@ -1,0 +1,119 @@
+"""Return of the current policy through training, and its largest drop (figure 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ilbo.experiments.arms import Arm, Result
+from ilbo.experiments.scales import Scale
+from ilbo.experiments.statistics import largest_drop, mean, probability_of_improvement
+from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
+
+TITLE = "Stability of training"
+SEEDS = {"smoke": 2, "small": 4, "paper": 10}
+SETTLED = 0.5
+"""Share of training after which a drop counts as one of a settled policy."""
+
+
+def arms(scale: Scale) -> list[Arm]:
+    problem = scale.stability_problem
+    return [
+        make(problem, architecture)
+        for architecture in scale.architectures
+        for make in (scale.ilbo_arm, scale.through_time_arm)
+    ] + [scale.tuned_arm(problem, scale.main)]
+
+
+def settled(run: Result) -> list[float]:
+    """Returns of the tests in the second half of training."""
+    end = run.episodes[-1]
+    tests = zip(run.episodes, run.current, strict=True)
+    return [value for episode, value in tests if episode >= SETTLED * end]
+
+
+def report(study: Study) -> str:
+    study.write_curves()
+    study.save_figure(_figure(study))
+    rows = []
+    for arm in study.arms:
+        runs = study.of(arm)
+        drops = [largest_drop(run.current) for run in runs]
+        late = [largest_drop(settled(run)) for run in runs]
+        rows.append(
+            [
+                f"{arm.label}, {study.architecture(arm)}",
+                mean_and_spread([run.current[-1] for run in runs]),
+                number(float(np.mean(drops))),
+                interval(mean(drops)),
+                number(max(drops)),
+                number(float(np.mean(late))),
+                number(max(late)),
+            ]
+        )
+    columns = ["planner", "last test", "largest drop, mean", "95 %", "worst run"]
+    columns += ["in the second half, mean", "worst run"]
+    each = [
+        [
+            f"{arm.label}, {study.architecture(arm)}",
+            str(run.seed),
+            number(largest_drop(run.current)),
+        ]
+        for arm in study.arms
+        for run in study.of(arm)
+    ]
+    return "\n\n".join(
+        [
+            f"![Return of the current policy]({study.name}.png)",
+            f"The current policy on {study.arms[0].problem}, one line a run. A drop is how far the "
+            "return of a test lies below the best test before it.",
+            markdown_table(columns, rows),
+            _comparison(study),
+            "## Largest drop of each run",
+            markdown_table(["planner", "seed", "largest drop"], each),
+        ]
+    )
+
+
+def _comparison(study: Study) -> str:
+    main = [arm for arm in study.arms if study.architecture(arm) == study.scale.main]
+    ours, *others = ([-largest_drop(settled(run)) for run in study.of(arm)] for arm in main)
+    lines = []
+    for arm, theirs in zip(main[1:], others, strict=True):
+        chance = probability_of_improvement(ours, theirs)
+        lines.append(
+            f"Probability that ILBO's largest drop in the second half is smaller than that of "
+            f"{arm.label}: {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}] "
+            f"({study.scale.main})."
+        )
+    return "\n\n".join(lines)
+
+
+def _figure(study: Study):
+    from ilbo.experiments.drawing import COLORS, reward_axis
+    from ilbo.plots.canvas import dress, new_figure
+
+    figure = new_figure(9.6, 3.4 * len(study.scale.architectures))
+    panels = figure.subplots(len(study.scale.architectures), 2, squeeze=False, sharey="row")
+    for row, architecture in zip(panels, study.scale.architectures, strict=True):
+        chosen = [arm for arm in study.arms if study.architecture(arm) == architecture]
+        seen = [value for arm in chosen for run in study.of(arm) for value in run.current]
+        for arm in chosen:
+            ax = row[0 if arm.planner == "ilbo" else 1]
+            for i, run in enumerate(study.of(arm)):
+                share = np.array(run.episodes) / run.episodes[-1] * 100
+                episodes = f"{run.episodes[-1]:,} episodes"
+                label = f"{arm.label}, {episodes}" if i == 0 else None
+                ax.plot(
+                    share, -np.array(run.current), color=COLORS[arm.label], lw=0.9, alpha=0.75,
+                    label=label,
+                )  # fmt: skip
+        for ax, name in zip(row, ("ILBO", "tf-mdp"), strict=True):
+            dress(
+                ax,
+                f"{study.arms[0].problem}, {name}, {architecture}",
+                "share of training, %",
+                "total reward" if name == "ILBO" else "",
+            )
+            reward_axis(ax, seen)
+            ax.legend(frameon=False, fontsize=8, loc="lower right")
+    return figure
