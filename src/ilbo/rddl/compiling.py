@@ -183,14 +183,20 @@ class ExplicitNoise:
 
     def _jax_if(self, expr, aux):
         this: Any = self
-        if self.relaxes and this.traced.cached_is_fluent(expr.args[0]):
-            return super()._jax_if(expr, aux)  # type: ignore[misc]
         this._check_num_args(expr, 3)
+        soft = self.relaxes and this.traced.cached_is_fluent(expr.args[0])
         condition, yes, no = (this._jax(argument, aux) for argument in expr.args)
 
         def choose(fls, nfls, params, key):
             test, first, second = (f(fls, nfls, params, key)[0] for f in (condition, yes, no))
-            return jnp.where(test > 0.5, first, second), key, 0, params
+            chosen = jnp.where(test > 0.5, first, second)
+            if soft:
+                # Derivative in the condition as in the compiler's linear relaxation, which however
+                # multiplies the branch not taken by 0 and so lets its infinities through.
+                gain = jax.lax.stop_gradient(_at_least_int(first) - _at_least_int(second))
+                gain = jnp.where(jnp.isfinite(gain), gain, 0.0)
+                chosen = chosen + gain * (test - jax.lax.stop_gradient(test))
+            return chosen, key, 0, params
 
         return choose
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -19,17 +18,16 @@ from ilbo.rddl.layout import Fluent, Layout
 from ilbo.rddl.parsing import fluents, is_random, parts
 from ilbo.rddl.source import Source
 
-REWARD, ENDED = "last reward", "ended"
-"""Hidden state components, where a problem needs them: see `Dynamics`."""
+REWARD = "last reward"
+"""The hidden state component of `Dynamics`, where a problem needs it."""
 
 
 class Dynamics:
     """Transition and reward of a compiled problem, exact or relaxed.
 
-    A model's reward is a function of (s, a, s') and its termination one of s. RDDL allows more: a
-    reward that depends on a random intermediate fluent, a termination that depends on the action.
-    Such a reward, or the end of the episode, is computed in the transition and carried by a hidden
-    state component.
+    A model's reward is a function of (s, a, s'). RDDL allows more: a reward that is random, or that
+    depends on a random intermediate fluent. Such a reward is computed in the transition and carried
+    by a hidden state component.
     """
 
     def __init__(self, source: Source, compiler: Any, exact: bool):
@@ -39,11 +37,7 @@ class Dynamics:
         self.exact = exact
         self.cpfs = {name: compiler.bind(cpf) for name, cpf in compiler.cpfs.items()}
         self.reward_of = compiler.bind(compiler.reward)
-        self.ends = [
-            *((compiler.bind(function), True) for function in compiler.terminations),
-            *((compiler.bind(function), False) for function in compiler.invariants),
-        ]
-        self.hidden = tuple(_hidden(rddl))
+        self.hidden = (REWARD,) if _random_reward(rddl) else ()
         carried = (Fluent(name, "real", (), (name,)) for name in self.hidden)
         self.state = Layout((*_layout(compiler, rddl.state_ranges), *carried))
         self.action = Layout(_layout(compiler, rddl.action_ranges))
@@ -54,20 +48,13 @@ class Dynamics:
 
     def initial(self) -> np.ndarray:
         """The state [n] that the instance sets."""
-        return np.asarray(self.state.pack({**self.compiler.init_values, REWARD: 0.0, ENDED: 0.0}))
+        return np.asarray(self.state.pack({**self.compiler.init_values, REWARD: 0.0}))
 
     def values(self, state: Array, action: Array) -> Values:
         return {
             **self.state.unpack(state, self.exact),
             **self.action.unpack(action, self.exact),
         }
-
-    def ended(self, values: Values) -> Array:
-        """Whether a termination condition holds or a state invariant does not."""
-        result = jnp.array(False)
-        for function, ends_if in self.ends:
-            result |= (jnp.asarray(function(values)) > 0.5) == ends_if
-        return result
 
     def _step(self, state: Array, action: Array, noise: Array) -> Array:
         values = self.values(state, action)
@@ -77,8 +64,6 @@ class Dynamics:
             values[REWARD] = self.reward_of(values, noise)
         for name, primed in self.primed.items():
             values[name] = values[primed]
-        if ENDED in self.hidden:
-            values[ENDED] = self.ended(values)
         return self.state.pack(values)
 
     def _reward(self, state: Array, action: Array, next_state: Array) -> Array:
@@ -106,6 +91,10 @@ class Rules:
         self.found, self.conditions = constraints.split(
             compiler, rddl.preconditions, set(rddl.action_fluents)
         )
+        self.ends = [
+            *((compiler.bind(function), True) for function in compiler.terminations),
+            *((compiler.bind(function), False) for function in compiler.invariants),
+        ]
         self.moving = [bound for bound in self.found if not bound.constant]
         self.fixed = _fixed(self.found, actions)
         invariants, _ = constraints.split(compiler, rddl.invariants, set(rddl.state_fluents))
@@ -123,8 +112,12 @@ class Rules:
         return jnp.minimum(low, high), high
 
     def terminal(self, state: Array) -> Array:
+        """Whether a termination condition holds or a state invariant does not."""
         values = self.dynamics.state.unpack(state)
-        return values[ENDED] > 0.5 if ENDED in values else self.dynamics.ended(values)
+        ended = jnp.array(False)
+        for function, ends_if in self.ends:
+            ended |= (jnp.asarray(function(values)) > 0.5) == ends_if
+        return ended
 
     def violations(self, state: Array, action: Array) -> Array:
         values = self.dynamics.values(state, action)
@@ -172,23 +165,20 @@ def _layout(compiler: Any, ranges: dict[str, str]) -> tuple[Fluent, ...]:
     )
 
 
-def _hidden(rddl: Any) -> Iterator[str]:
-    """Which hidden state components the problem needs."""
+def _random_reward(rddl: Any) -> bool:
+    """Whether the reward is random though state, action and next state are given."""
     primed = set(rddl.next_state.values())
     seen: set[str] = set()
-    pending, random = [rddl.reward], False
+    pending = [rddl.reward]
     while pending:
         expression = pending.pop()
-        random |= any(map(is_random, parts(expression)))
+        if any(map(is_random, parts(expression))):
+            return True
         for name in fluents(rddl, expression) - seen - primed:
             seen.add(name)
             if name in rddl.cpfs:
                 pending.append(rddl.cpfs[name][1])
-    if random:
-        yield REWARD
-    known = {*rddl.state_fluents, *rddl.non_fluents}
-    if any(fluents(rddl, e) - known for e in [*rddl.terminations, *rddl.invariants]):
-        yield ENDED
+    return False
 
 
 def _fixed(bounds: list[constraints.Bound], layout: Layout) -> dict[str, tuple[Any, Any]]:
