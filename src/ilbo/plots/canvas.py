@@ -57,8 +57,8 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
         ax.spines[side].set_linewidth(0.6)
     ax.tick_params(which="both", colors=MUTED, labelsize=8, width=0.6, length=2.5)
     ax.yaxis.set_major_formatter(thousands)
-    if x == "step":
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+    if x in ("step", "training episodes"):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     if title:
         ax.set_title(title, fontsize=9, color=INK, loc="left", pad=4)
     ax.set_xlabel(x, fontsize=8.5, color=MUTED)

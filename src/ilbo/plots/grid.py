@@ -17,6 +17,10 @@ MOST = 30
 """Cells of one picture; of larger problems the first ones are shown."""
 
 
+HEIGHT = 1.5
+"""Inches of a panel whose ratio is 1."""
+
+
 def columns_for(cells: int) -> int:
     """Columns of a grid that fills its rows as well as it can."""
     if cells <= 4:
@@ -25,15 +29,16 @@ def columns_for(cells: int) -> int:
 
 
 def cells(
-    count: int, ratios: tuple[float, ...] = (1.0,), width: float = 2.1, height: float = 1.5
+    count: int, ratios: tuple[float, ...], width: float, titled: bool
 ) -> tuple[Figure, np.ndarray]:
-    """A figure and its panels [count, len(ratios)]; width and height, in inches, are of a cell.
+    """A figure and its panels [count, len(ratios)], in cells of a width in inches.
 
     Panels stand at fixed places and share no axes: with many of them either would be slow.
     """
     columns, kinds = columns_for(count), len(ratios)
+    above = 0.55 if titled else 0.25
     rows = -(-count // columns)
-    wide, high = max(5.4, width * columns + 0.7), height * rows * sum(ratios) + 1.1
+    wide, high = max(5.4, width * columns + 0.7), HEIGHT * rows * sum(ratios) + above + 0.6
     figure = new_figure(wide, high, layout=None)
     layout = figure.add_gridspec(
         rows,
@@ -41,7 +46,7 @@ def cells(
         left=0.62 / wide,
         right=1 - 0.2 / wide,
         bottom=0.76 / high,
-        top=1 - 0.55 / high,
+        top=1 - above / high,
         wspace=0.09,
         hspace=0.24 / sum(ratios),
     )

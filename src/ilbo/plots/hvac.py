@@ -31,7 +31,7 @@ def draw(problem, policy, simulated, title: str | None) -> Figure:
     warmth = quantiles(np.asarray(simulated.states))
     air = quantiles(np.asarray(simulated.actions))
     shown = min(problem.state_size, MOST)
-    figure, panels = cells(shown, ratios=(1.0, 0.55), width=2.7)
+    figure, panels = cells(shown, (1.0, 0.55), width=2.7, titled=title != "")
     heading(figure, title, f"{problem.name}: temperature of each room and the air it gets")
     for i, (top, bottom) in enumerate(panels):
         dress(top, problem.state_names[i])

@@ -33,7 +33,7 @@ def draw(problem, policy, simulated, title: str | None) -> Figure:
     levels = quantiles(np.asarray(simulated.states))
     outflow = quantiles(np.asarray(simulated.actions))
     shown = min(problem.state_size, MOST)
-    figure, panels = cells(shown, ratios=(1.0, 0.55), width=2.1)
+    figure, panels = cells(shown, (1.0, 0.55), width=2.1, titled=title != "")
     which = "" if shown == problem.state_size else f" (first {shown} of {problem.state_size})"
     heading(figure, title, f"{problem.name}: level of each reservoir and its outflow{which}")
     for i, (top, bottom) in enumerate(panels):
