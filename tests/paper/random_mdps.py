@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ilbo.mm import FiniteMDP
 
 LOW, HIGH = -1.5, 2.0
+MOST = 12
 
 
 class Softmax(eqx.Module):
@@ -36,20 +37,25 @@ class Bumps(eqx.Module):
 
 
 def random_mdp(seed, states, action_size=1, horizon=None, floor=(0.1, 1.0), gamma=(0.3, 0.97)):
-    """A random MDP; `floor` is the range of rewards far from their bump, `gamma` of discounts."""
+    """A random MDP; `floor` is the range of rewards far from their bump, `gamma` of discounts.
+
+    It has MOST states, so that all sizes share a compilation, but only the first `states` can be
+    reached: the others are neither started in nor entered.
+    """
     draw = np.random.default_rng(seed)
+    reached = np.arange(MOST) < states
     return FiniteMDP(
         T=Softmax(
-            bias=draw.normal(size=(states, states)),
-            slope=draw.normal(size=(states, states, action_size)),
-            wave=0.5 * draw.normal(size=(states, states)),
+            bias=np.where(reached, draw.normal(size=(MOST, MOST)), -np.inf),
+            slope=draw.normal(size=(MOST, MOST, action_size)),
+            wave=0.5 * draw.normal(size=(MOST, MOST)),
         ),
         r=Bumps(
-            floor=draw.uniform(*floor, size=states),
-            height=draw.uniform(0.0, 3.0, size=states),
-            centre=draw.uniform(LOW, HIGH, size=(states, action_size)),
+            floor=draw.uniform(*floor, size=MOST),
+            height=draw.uniform(0.0, 3.0, size=MOST),
+            centre=draw.uniform(LOW, HIGH, size=(MOST, action_size)),
         ),
-        b0=draw.dirichlet(np.ones(states)),
+        b0=np.concatenate([draw.dirichlet(np.ones(states)), np.zeros(MOST - states)]),
         bounds=(np.full(action_size, LOW), np.full(action_size, HIGH)),
         gamma=1.0 if horizon else draw.uniform(*gamma),
         horizon=horizon,
@@ -57,15 +63,15 @@ def random_mdp(seed, states, action_size=1, horizon=None, floor=(0.1, 1.0), gamm
 
 
 def random_policy(mdp, seed):
-    draw = np.random.default_rng(seed)
-    return draw.uniform(mdp.low, mdp.high)
+    return np.random.default_rng(seed).uniform(mdp.low, mdp.high)
 
 
 SEEDS = st.integers(0, 2**32 - 1)
-SHAPES = [(2, 1, None), (5, 2, 7), (12, 1, None)]
-"""States, action size and horizon. Few, because each is compiled anew."""
+SIZES = st.integers(2, MOST)
+DISCOUNTED, FINITE = (1, None), (2, 7)
+"""Action size and horizon."""
 
 
 @st.composite
-def mdps(draw, shapes=SHAPES, **kwargs):
-    return random_mdp(draw(SEEDS), *draw(st.sampled_from(shapes)), **kwargs)
+def mdps(draw, kinds=(DISCOUNTED, FINITE), **kwargs):
+    return random_mdp(draw(SEEDS), draw(SIZES), *draw(st.sampled_from(kinds)), **kwargs)

@@ -40,7 +40,8 @@ def test_constant_is_what_the_papers_expression_leaves_out(mdp, seed):
 
     def eq22(mu):
         at = mm.analyse(mdp, mu)
-        return np.sum(at_m.dJ_domega * np.log(at.r)) + np.sum(at_m.dJ_dphi * np.log(at.T))
+        log_T = np.log(np.where(at.T > 0, at.T, 1.0))
+        return np.sum(at_m.dJ_domega * np.log(at.r)) + np.sum(at_m.dJ_dphi * log_T)
 
     policies = [random_policy(mdp, seed + i) for i in range(4)]
     constants = [j_hat(mu) - eq22(mu) for mu in policies]
@@ -62,7 +63,7 @@ def parameter_gradients(mdp, j_hat, eq24, theta):
     return [pull_back(jnp.asarray(g))[0] for g in (of_objective, of_bound, eq24)]
 
 
-@given(mdps([(5, 2, 7), (12, 1, None)]), SEEDS)
+@given(mdps(), SEEDS)
 def test_gradient_of_bound_is_gradient_of_objective_at_current_parameters(mdp, seed):
     theta_m = np.random.default_rng(seed).normal(size=(3, mdp.action_size))
     mu_m = mm.table(squashed, theta_m, mdp.states)
