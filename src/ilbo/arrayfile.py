@@ -127,4 +127,4 @@ def _digest(header: dict[str, Any], parts: list[memoryview]) -> str:
 
 
 def _damaged(path: Path, why: str) -> NoReturn:
-    raise UserError(f"{str(path)!r} is damaged: {why}; use another copy of it.")
+    raise UserError(f"{str(path)!r} is damaged: {why}.")

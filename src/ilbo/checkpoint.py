@@ -50,7 +50,10 @@ def save(path: Path, planner: Planner, checkpoint: Checkpoint) -> None:
 
 def load(path: Path, planner: Planner) -> Checkpoint:
     """The runs as they were saved; the planner must be the one that saved them."""
-    header, arrays = arrayfile.read(path, "checkpoint")
+    try:
+        header, arrays = arrayfile.read(path, "checkpoint")
+    except UserError as error:
+        raise UserError(f"{error} The run must start again, with --overwrite.") from None
     if header.get("identity") != _identity(planner):
         raise UserError(
             f"{str(path)!r} was written with other settings than those of the run folder: "

@@ -200,8 +200,9 @@ def _parts(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBoun
                 raise ValueError("its RDDL files cannot be read")
     if bounds["fixed"] is not True:
         return described, layers, None
-    low = np.array([-np.inf if x is None else float(x) for x in bounds["low"]], np.float32)
-    high = np.array([np.inf if x is None else float(x) for x in bounds["high"]], np.float32)
+    with np.errstate(over="ignore"):
+        low = np.array([-np.inf if x is None else float(x) for x in bounds["low"]], np.float32)
+        high = np.array([np.inf if x is None else float(x) for x in bounds["high"]], np.float32)
     if not low.shape == high.shape == (len(described["actions"]),):
         raise ValueError("its bounds do not fit its actions")
     return described, layers, FixedBounds(jnp.array(low), jnp.array(high))

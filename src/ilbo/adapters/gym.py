@@ -121,11 +121,11 @@ class VectorEnvironment(VectorEnv):
         return np.array(self._states), {}
 
     def step(self, actions: Any):
-        self._key, *keys = jax.random.split(self._key, 3)
+        self._key, noise_key, start_key = jax.random.split(self._key, 3)
         again = self._over
         states, rewards, ended, broken = _step_all(
-            self.problem, self._scaled, self._states, np.asarray(actions, np.float32), again, *keys,
-            self.region_starts,
+            self.problem, self._scaled, self._states, np.asarray(actions, np.float32), again,
+            noise_key, start_key, self.region_starts,
         )  # fmt: skip
         self._states = states
         self._steps_done = np.where(again, 0, self._steps_done + 1)
@@ -153,7 +153,7 @@ def _key(random: np.random.Generator) -> Array:
     return jax.random.key(int(random.integers(2**32)))
 
 
-def _move(model: Model, scaled: Array, state: Array, action: Array, noise: Array):
+def _move(model: Model, scaled: Any, state: Any, action: Any, noise: Any):
     low, high = model.bounds(state)
     stretched = jnp.where(scaled, within(low, high, (action + 1) / 2), action)
     action = jnp.clip(stretched, low, high)
