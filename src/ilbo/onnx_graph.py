@@ -188,6 +188,11 @@ class _Converter:
     def _concatenate(self, equation: Any, *parts: Value) -> Value:
         return self.emit("Concat", *parts, axis=int(equation.params["dimension"]))
 
+    def _stack(self, equation: Any, *parts: Value) -> Value:
+        axis, shape = int(equation.params["axis"]), equation.outvars[0].aval.shape
+        one = [*shape[:axis], 1, *shape[axis + 1 :]]
+        return self.emit("Concat", *(self.reshaped(part, one) for part in parts), axis=axis)
+
     def _slice(self, equation: Any, x: Value) -> Value:
         params, shape = equation.params, equation.invars[0].aval.shape
         strides = params["strides"] or [1] * len(shape)
