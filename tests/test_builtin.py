@@ -156,7 +156,9 @@ def test_hvac_heuristic_reaches_the_middle_of_the_band_in_one_step():
     np.testing.assert_allclose(moved, 21.75, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(
+    "name", ["navigation-3", *(pytest.param(n, marks=pytest.mark.slow) for n in QUICK[1:])]
+)
 def test_heuristic_beats_random_and_midpoint(name):
     problem = make(name)
     mean = {
@@ -181,6 +183,7 @@ def test_generated_chain_is_repeatable_and_of_the_published_character():
             assert abs(float(a.mean() - b.mean())) < 0.03
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_thousand_runs():
     problem = ilbo.make("reservoir(1000, 0)")
     result = ilbo.evaluate(problem, problem.model.heuristic, 0, episodes=2)

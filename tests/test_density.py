@@ -256,7 +256,7 @@ def test_score_has_mean_zero_and_gives_the_gradient_of_an_expectation(case):
         # A constant off g changes nothing in expectation and much in variance.
         return score, (g(moved) - g(model.transition(state, action, noise_mean))) * score
 
-    scores, products = sample(model.law.sample(jax.random.key(4), (200_000,)))
+    scores, products = sample(model.law.sample(jax.random.key(4), (60_000,)))
     gradient = jax.jit(jax.grad(mean_of_g))(action)
     for found, exact in ((scores, np.zeros(len(action))), (products, gradient)):
         found = np.asarray(found, np.float64)
