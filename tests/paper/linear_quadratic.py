@@ -12,7 +12,7 @@ class LinearQuadratic(ilbo.Model):
     """s' = DRIFT s + PUSH a + SPREAD ξ with reward −s² − PRICE a²."""
 
     law = ilbo.Gaussian(1)
-    limit: float = eqx.field(static=True, default=2.5)
+    limit: float = eqx.field(static=True, default=3.0)
 
     def transition(self, state, action, noise):
         return DRIFT * state + PUSH * action + SPREAD * noise

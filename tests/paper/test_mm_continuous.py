@@ -24,7 +24,7 @@ def optimal_table(grid):
 
 def test_value_of_the_optimal_policy_converges_at_second_order(grids):
     _, J = closed_form()
-    errors = [abs(mm.objective(grid.mdp, optimal_table(grid)) - J) for grid in grids.values()]
+    errors = [abs(mm.analyse(grid.mdp, optimal_table(grid)).J - J) for grid in grids.values()]
     ratios = np.array(errors[:-1]) / np.array(errors[1:])
     assert errors[-1] < 0.003 * abs(J)
     np.testing.assert_allclose(ratios, 4.0, rtol=0.02)

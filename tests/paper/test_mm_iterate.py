@@ -18,10 +18,10 @@ def assert_monotone(history):
     assert (history.J_hat >= history.J[:-1] - slack).all()
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(mdps(), SEEDS)
 def test_objective_never_decreases_along_iterations(mdp, seed):
-    history = mm.iterate(mdp, random_policy(mdp, seed), max_iterations=40)
+    history = mm.iterate(mdp, random_policy(mdp, seed), max_iterations=25)
     assert_monotone(history)
     assert history.J[-1] > history.J[0]
     assert history.J[-1] == pytest.approx(float(mm.analyse(mdp, history.mu[-1]).J), rel=1e-12)
@@ -29,7 +29,7 @@ def test_objective_never_decreases_along_iterations(mdp, seed):
     np.testing.assert_array_equal(history.step, moved)
 
 
-@settings(max_examples=6)
+@settings(max_examples=5)
 @given(mdps(floor=(0.1, 0.2)), SEEDS)
 def test_limit_is_a_stationary_point(mdp, seed):
     history = mm.iterate(mdp, random_policy(mdp, seed), max_iterations=3000)
@@ -72,7 +72,7 @@ def features_of(mdp):
     return np.stack([np.ones(mdp.states), s], axis=1)
 
 
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(mdps([FINITE]), SEEDS)
 def test_linear_policy_climbs_to_a_point_where_only_the_bounds_hold_it(mdp, seed):
     policy = mm.Linear(features_of(mdp))

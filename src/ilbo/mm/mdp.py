@@ -242,6 +242,7 @@ def _discount(gamma: float, horizon: int | None) -> tuple[np.ndarray, int | None
     return np.asarray(gamma, np.float64), None if horizon is None else int(horizon)
 
 
+@in_float64
 def _check_shapes(mdp: FiniteMDP) -> None:
     def evaluate(s, a):
         return jnp.asarray(mdp.T(s, a)), jnp.asarray(mdp.r(s, a))
