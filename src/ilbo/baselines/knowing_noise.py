@@ -21,16 +21,12 @@ from jaxtyping import Array, Float, Key
 from ilbo.baselines.open_loop import evaluation_noise, follow, reference_policies
 from ilbo.errors import UserError
 from ilbo.model import Model, Problem
-from ilbo.networks import into_bounds
-from ilbo.rollout import as_key, roll
+from ilbo.rollout import as_key, roll, within
 
 RANDOM_STARTS = 4
 STEPS = 600
-RATE = 0.3
-"""Learning rate at first; it decays to nothing."""
-EDGE = 0.01
-"""A heuristic's action at its bound counts as this share of the range inside it: at the bound
-itself the gradient would vanish."""
+RATE = 0.05
+"""Learning rate at first, as a share of the actions' range; it decays to nothing."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ def hindsight(
     noise = evaluation_noise(problem, as_key(key), episodes)
     random_key = jax.random.fold_in(as_key(key), 1)
     shape = (RANDOM_STARTS, episodes, problem.horizon, problem.action_size)
-    guesses = [*jax.random.normal(random_key, shape)]
+    guesses = [*jax.random.uniform(random_key, shape)]
     guesses += [_along(problem, policy, noise, state) for policy in reference_policies(problem)]
     best, actions = _ascend(problem, jnp.stack(guesses), noise, state, steps)
     returns = np.asarray(best, np.float64)
@@ -82,16 +78,12 @@ def hindsight(
     )
 
 
-def unbounded(action: Array, low: Array, high: Array) -> Array:
-    """Inverse of `into_bounds`, the ends of the range moved inwards by `EDGE`."""
-    has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
-    floor, ceiling = jnp.where(has_low, low, 0.0), jnp.where(has_high, high, 0.0)
-    width = jnp.where(has_low & has_high & (high > low), ceiling - floor, 1.0)
-    both = jax.scipy.special.logit(jnp.clip((action - floor) / width, EDGE, 1 - EDGE))
-    beyond = jnp.maximum(jnp.where(has_low, action - floor, ceiling - action), EDGE)
-    one = beyond + jnp.log(-jnp.expm1(-beyond))
-    one = jnp.where(has_low, one, -one)
-    return jnp.where(has_low & has_high, both, jnp.where(has_low | has_high, one, action))
+def fractions(action: Array, low: Array, high: Array) -> Array:
+    """Where actions lie between their bounds: the inverse of `within`; 1/2 if these are equal."""
+    bottom, top = within(low, high, 0.0), within(low, high, 1.0)
+    return jnp.where(
+        top > bottom, (action - bottom) / jnp.where(top > bottom, top - bottom, 1), 0.5
+    )
 
 
 @eqx.filter_jit
@@ -100,19 +92,30 @@ def _along(problem: Problem, policy, noise: Array, start: Array) -> Float[Array,
     starts = jnp.broadcast_to(start, (len(noise), problem.state_size))
     path = roll(problem.exact, policy, jnp.swapaxes(noise, 0, 1), jax.random.key(0), starts)
     low, high = jax.vmap(jax.vmap(problem.exact.bounds))(path.states[:, :-1])
-    return unbounded(path.actions, low, high)
+    return fractions(path.actions, low, high)
 
 
 @eqx.filter_jit
 def _ascend(
     problem: Problem, guesses: Float[Array, "g e horizon m"], noise: Array, start: Array, steps: int
 ) -> tuple[Float[Array, " e"], Float[Array, "e horizon m"]]:
-    """Best returns on the exact model over all guesses and steps, and their actions."""
+    """Projected gradient ascent on plans, which are fractions of the way between the bounds.
+
+    Returns the best returns on the exact model over all guesses and steps, and their actions.
+    """
     optimizer = optax.adam(optax.cosine_decay_schedule(RATE, steps), eps=1e-12)
+    low, high = problem.exact.bounds(start)
+    least, most = (
+        jnp.where(jnp.isfinite(low), 0.0, -jnp.inf),
+        jnp.where(jnp.isfinite(high), 1, jnp.inf),
+    )
+
+    def act(fraction, low, high):
+        return within(low, high, fraction)
 
     def every(model: Model, plans: Array):
         def one(plan, xi):
-            return follow(model, into_bounds, plan, xi, start)
+            return follow(model, act, plan, xi, start)
 
         return jax.vmap(jax.vmap(one), in_axes=(0, None))(plans, noise)
 
@@ -131,14 +134,12 @@ def _ascend(
         best_plans = jnp.where(better[..., None, None], plans, best_plans)
         best = jnp.where(better, returns, best)
         usable = jnp.all(jnp.isfinite(gradient), axis=(-2, -1), keepdims=True)
-        descent = jnp.where(usable, -gradient, 0.0)
-        updates, state = optimizer.update(descent, state)
-        return (plans + updates, state, best, best_plans), None
+        updates, state = optimizer.update(jnp.where(usable, -gradient, 0.0), state)
+        return (jnp.clip(plans + updates, least, most), state, best, best_plans), None
 
     worst = jnp.full(guesses.shape[:2], -jnp.inf)
     carry = (guesses, optimizer.init(guesses), worst, guesses)
     (_, _, best, best_plans), _ = jax.lax.scan(step, carry, length=steps + 1)
     chosen = jnp.argmax(best, axis=0)
     plan = jnp.take_along_axis(best_plans, chosen[None, :, None, None], axis=0)[0]
-    path = every(problem.exact, plan[None])
-    return jnp.max(best, axis=0), path.actions[0]
+    return jnp.max(best, axis=0), every(problem.exact, plan[None]).actions[0]
