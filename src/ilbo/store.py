@@ -12,6 +12,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+PRIORITY_FLOOR = 1e-3
+"""Least priority of a row, so that none is never seen again."""
+SHARPNESS, CORRECTION = 0.6, 0.4
+"""Exponents α and β of prioritised experience replay."""
+
 
 class Transition(eqx.Module):
     """One step (or many, with leading axes): s, a, ξ → r, s'."""
@@ -35,12 +40,14 @@ class Store(eqx.Module):
     """Transitions ever added; the newest stands at (count − 1) mod capacity."""
     sizes: tuple[int, int, int] = eqx.field(static=True)
     """Components of the state, the action and the noise."""
+    priority: Float[Array, " capacity"] | None = None
+    """How much each row is wanted, where sampling is prioritised; 0 for rows not written yet."""
 
     @classmethod
-    def init(cls, sizes: tuple[int, int, int], capacity: int) -> Store:
+    def init(cls, sizes: tuple[int, int, int], capacity: int, prioritised: bool = False) -> Store:
         states, actions, noises = sizes
         rows = jnp.zeros((capacity, 2 * states + actions + noises + 3))
-        return cls(rows, jnp.array(0), sizes)
+        return cls(rows, jnp.array(0), sizes, jnp.zeros(capacity) if prioritised else None)
 
     @property
     def capacity(self) -> int:
@@ -61,13 +68,35 @@ class Store(eqx.Module):
         new = jax.lax.optimization_barrier(jnp.concatenate(columns, axis=1))
         at = self.count % self.capacity
         rows = jax.lax.dynamic_update_slice_in_dim(self.rows, new, at, axis=0)
-        return Store(rows, self.count + len(new), self.sizes)
+        priority = self.priority
+        if priority is not None:  # new rows are wanted as much as any
+            wanted = jnp.full(len(new), jnp.maximum(jnp.max(priority), PRIORITY_FLOOR))
+            priority = jax.lax.dynamic_update_slice_in_dim(priority, wanted, at, axis=0)
+        return Store(rows, self.count + len(new), self.sizes, priority)
 
     def recent(self, unit: Float[Array, "*b"], span: int | None = None) -> Int[Array, "*b"]:
         """Positions of the latest `span` transitions (or all), picked by uniforms in [0, 1)."""
         held = jnp.minimum(self.count, self.capacity if span is None else span)
         age = jnp.minimum((unit * held).astype(jnp.int32), held - 1)
         return (self.count - 1 - age) % self.capacity
+
+    def wanted(self, unit: Float[Array, " b"]) -> tuple[Int[Array, " b"], Float[Array, " b"]]:
+        """Positions picked in proportion to their priority, and the weights that make up for it.
+
+        The weights are (N P(i))^−β of prioritised experience replay, scaled to at most 1.
+        """
+        assert self.priority is not None
+        cumulative = jnp.cumsum(self.priority)
+        index = jnp.searchsorted(cumulative, unit * cumulative[-1], side="right")
+        index = jnp.minimum(index, jnp.minimum(self.count, self.capacity) - 1)
+        weights = jnp.maximum(self.priority[index], PRIORITY_FLOOR) ** -CORRECTION
+        return index, weights / jnp.max(weights)
+
+    def reprioritise(self, index: Int[Array, " b"], errors: Float[Array, " b"]) -> Store:
+        """Sets the rows' priority by the critic's error there."""
+        assert self.priority is not None
+        priority = self.priority.at[index].set((jnp.abs(errors) + PRIORITY_FLOOR) ** SHARPNESS)
+        return Store(self.rows, self.count, self.sizes, priority)
 
     def take(self, index: Int[Array, "*b"]) -> Transition:
         """The transitions at these positions."""

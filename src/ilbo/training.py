@@ -123,7 +123,7 @@ class Trainer(eqx.Module):
             critic_optimizer=optimizer.init(critic),
             policy_norm=jnp.zeros(()),
             critic_norm=jnp.zeros(()),
-            store=Store.init(sizes, self.capacity),
+            store=Store.init(sizes, self.capacity, config.prioritised),
             episodes=episodes,
             step=jnp.array(0),
             fault=jnp.array(0),
@@ -271,7 +271,13 @@ class Trainer(eqx.Module):
 
     def update_critic(self, state: State, rows: Array):
         """One step on the mean square of y − Q(s, a), y = r + γ Q'(s', μ'(s'))."""
-        batch = state.store.take(state.store.recent(rows))
+        store = state.store
+        weights = jnp.ones(len(rows))
+        if self.config.prioritised:
+            index, weights = store.wanted(rows)
+        else:
+            index = store.recent(rows)
+        batch = store.take(index)
 
         def target(row: Transition):
             action = self.act(state.slow_policy, row.next_state)
@@ -286,18 +292,21 @@ class Trainer(eqx.Module):
             q = jax.vmap(lambda row: self.value(critic, row.state, row.action, row.steps_left))(
                 batch
             )
-            return jnp.mean((targets - q) ** 2)
+            errors = targets - q
+            return jnp.mean(weights * errors**2), errors
 
-        value, gradient = jax.value_and_grad(loss)(state.critic)
+        (value, errors), gradient = jax.value_and_grad(loss, has_aux=True)(state.critic)
+        if self.config.prioritised:
+            store = store.reprioritise(index, errors)
         state = self.watch(state, 3, jnp.isfinite(value))
         critic, optimizer, mean_norm, norm = self.ascend(
             state, state.critic, gradient, state.critic_optimizer, state.critic_norm,
             -self.config.critic_rate,
         )  # fmt: skip
         state = eqx.tree_at(
-            lambda s: (s.critic, s.critic_optimizer, s.critic_norm),
+            lambda s: (s.critic, s.critic_optimizer, s.critic_norm, s.store),
             state,
-            (critic, optimizer, mean_norm),
+            (critic, optimizer, mean_norm, store),
         )
         return state, value, norm
 

@@ -1,0 +1,163 @@
+"""The quality table: ten seeds of one default config on each problem, judged on fresh trajectories.
+
+    python benchmarks/quality.py --out quality.jsonl            # everything, one process a core
+    python benchmarks/quality.py --out quality.jsonl --table    # print the table of what is there
+
+Each finished seed is a line of the output file; a seed that is already there is not run again, so
+an interrupted table goes on where it stopped. The final policy of every seed is evaluated on the
+same 2,048 trajectories, whose noise is neither training's nor that of the tests on the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROWS = {  # (problem, episodes, preset): (mean at least, std at most)
+    ("reservoir-20", 2000, "default"): (-2150.0, 40.0),
+    ("reservoir-20", 500, "default"): (-2300.0, 60.0),
+    ("hvac-6", 500, "default"): (-483_000.0, 300.0),
+    ("navigation-3", 500, "default"): (-79.0, 0.3),
+    ("navigation-3", 2000, "default"): (-78.6, 0.2),
+    ("navigation-3", 2000, "paper"): (-82.0, float("inf")),
+}
+FRESH_SEED = 20_480
+FRESH_EPISODES = 2_048
+SETTLED_AFTER = 100
+"""Episodes after which the current policy should hold its ground."""
+
+
+def work(problem_name: str, episodes: int, preset: str, seeds: list[int]) -> None:
+    """Trains the seeds one after another and prints a JSON line for each."""
+    import numpy as np
+
+    import ilbo
+
+    problem = ilbo.make(problem_name)
+    config = ilbo.ILBO.paper() if preset == "paper" else ilbo.ILBO()
+    controller = ilbo.evaluate(problem, problem.model.heuristic, FRESH_SEED, FRESH_EPISODES).mean
+    for seed in seeds:
+        plan = ilbo.plan(problem, config, seed=seed, episodes=episodes)
+        final = ilbo.evaluate(problem, plan.policy, FRESH_SEED, FRESH_EPISODES)
+        best = ilbo.evaluate(problem, plan.best_policy, FRESH_SEED, FRESH_EPISODES)
+        settled = [r for r in plan.history[0] if r.episode >= SETTLED_AFTER]
+        line = {
+            "problem": problem_name,
+            "episodes": episodes,
+            "preset": preset,
+            "seed": seed,
+            "final": final.mean,
+            "best": best.mean,
+            "controller": controller,
+            "worst_ratio": float(np.max([r.current / r.best for r in settled])),
+            "transitions": plan.samples.transitions,
+            "model_evaluations": plan.samples.model_evaluations,
+            "gradient_steps": plan.samples.gradient_steps,
+            "seconds": plan.seconds,
+            "compile_seconds": plan.compile_seconds,
+            "fault": plan.faults[0],
+        }
+        print(json.dumps(line), flush=True)
+
+
+def finished(path: Path) -> list[dict]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def missing(path: Path, seeds: int, block: int) -> list[tuple]:
+    """Jobs (problem, episodes, preset, seeds) still to do, in blocks; the long ones alone."""
+    done = {(r["problem"], r["episodes"], r["preset"], r["seed"]) for r in finished(path)}
+    jobs = []
+    for row in ROWS:
+        left = [seed for seed in range(seeds) if (*row, seed) not in done]
+        size = 1 if row[0] == "reservoir-20" and row[1] > 500 else block
+        jobs += [(*row, left[i : i + size]) for i in range(0, len(left), size)]
+    return jobs
+
+
+def run(path: Path, seeds: int, block: int, cores: list[int], deadline: float) -> None:
+    """Runs what is missing, one process a core, and appends results as they come."""
+    queue, running, free = missing(path, seeds, block), {}, list(cores)
+    env = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+        "OMP_NUM_THREADS": "1",
+    }
+    while (queue or running) and time.time() < deadline:
+        while queue and free:
+            job, core = queue.pop(0), free.pop()
+            process = subprocess.Popen(
+                [sys.executable, __file__, "--worker", json.dumps(job)],
+                env=env,
+                stdout=subprocess.PIPE,
+                preexec_fn=lambda core=core: os.sched_setaffinity(0, {core}),
+            )
+            os.set_blocking(process.stdout.fileno(), False)
+            running[process] = core
+        for process, core in list(running.items()):
+            ended = process.poll() is not None
+            if text := process.stdout.read():
+                with path.open("ab") as out:
+                    out.write(text)
+            if ended:
+                free.append(core)
+                del running[process]
+                if process.returncode:
+                    print(f"A worker failed with exit code {process.returncode}.", file=sys.stderr)
+        time.sleep(0.2)
+    for process in running:
+        process.kill()
+
+
+def table(path: Path) -> str:
+    import numpy as np
+
+    lines = [
+        "| problem | episodes | settings | seeds | mean | std | worst seed | best so far | "
+        "controller | worst current / best | target | met |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    results = finished(path)
+    for row, (at_least, at_most) in ROWS.items():
+        runs = [r for r in results if (r["problem"], r["episodes"], r["preset"]) == row]
+        if not runs:
+            continue
+        final = np.array([r["final"] for r in runs])
+        std = final.std(ddof=1) if len(final) > 1 else 0.0
+        met = "yes" if final.mean() >= at_least and std <= at_most else "no"
+        lines.append(
+            f"| {row[0]} | {row[1]:,} | {row[2]} | {len(runs)} | {final.mean():,.2f} | "
+            f"{std:,.2f} | {final.min():,.2f} | {np.mean([r['best'] for r in runs]):,.2f} | "
+            f"{runs[0]['controller']:,.2f} | {max(r['worst_ratio'] for r in runs):.2f} | "
+            f"{at_least:,.1f} ± {at_most:g} | {met} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("quality.jsonl"))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--block", type=int, default=5, help="seeds a process trains in turn")
+    parser.add_argument("--cores", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long")
+    parser.add_argument("--table", action="store_true", help="only print the table")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        return work(*json.loads(options.worker))
+    if not options.table:
+        cores = sorted(os.sched_getaffinity(0))[: options.cores]
+        run(options.out, options.seeds, options.block, cores, time.time() + options.seconds)
+    print(table(options.out))
+
+
+if __name__ == "__main__":
+    main()

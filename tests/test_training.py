@@ -1,0 +1,81 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ilbo
+from ilbo.training import Trainer
+
+
+class Scalar(ilbo.Model):
+    """s' = 0.8 s + a + 0.3 ξ, r = −s² − a²: linear and quadratic, with values in closed form."""
+
+    law = ilbo.Gaussian(1)
+
+    def transition(self, state, action, noise):
+        return 0.8 * state + action + 0.3 * noise
+
+    def reward(self, state, action, next_state):
+        return -jnp.sum(state**2 + action**2)
+
+    def bounds(self, state):
+        return -jnp.ones(1), jnp.ones(1)
+
+
+def exact_q(state, action, steps_left):
+    """Return of the action and then of a = 0."""
+    moved, variance, total = 0.8 * state + action, 0.09, -(state**2) - action**2
+    for _ in range(steps_left - 1):
+        total = total - moved**2 - variance
+        moved, variance = 0.8 * moved, 0.64 * variance + 0.09
+    return total
+
+
+def test_the_critic_converges_to_the_exact_q_of_a_linear_quadratic_problem():
+    problem = ilbo.Problem(
+        Scalar(), name="scalar", initial_state=[0.5], horizon=4, region=(-1.5, 1.5)
+    )
+    config = ilbo.ILBO(
+        layers=(64, 32), estimator="critic", policy_rate=1e-30, critic_rate=3e-3, final_rate=0.02,
+        own_start=0.0, exploration=0.5, final_exploration=0.5, parallel=8, target_rate=0.02,
+    )  # fmt: skip
+    trainer = Trainer.of(problem, config, episodes=6_000)
+    state = trainer.init(jax.random.key(0))
+    # A policy whose output layer is 0 takes the middle of its bounds, a = 0.
+    silence = jax.tree.map(jnp.zeros_like, state.policy.output)
+    state = eqx.tree_at(
+        lambda s: (s.policy.output, s.slow_policy.output), state, (silence, silence)
+    )
+    state, _ = eqx.filter_jit(lambda t, s: t.segment(s, 3_000))(trainer, state)
+    assert int(state.fault) == 0
+    grid = [(s, a, k) for s in (-1.0, 0.0, 1.0) for a in (-0.5, 0.0, 0.5) for k in (1, 2, 3, 4)]
+    found = [
+        float(
+            state.reward_scale
+            * trainer.value(state.critic, jnp.array([s]), jnp.array([a]), jnp.array(k))
+        )
+        for s, a, k in grid
+    ]
+    wanted = [exact_q(*point) for point in grid]
+    assert np.max(np.abs(np.subtract(found, wanted))) < 0.2  # values run from −0.0 to −5
+
+
+def test_rewards_of_any_scale_train_alike():
+    """The user never sets a reward scale: a thousandfold reward gives the same policy."""
+
+    class Loud(Scalar):
+        def reward(self, state, action, next_state):
+            return 1024.0 * super().reward(state, action, next_state)
+
+    def train(model):
+        problem = ilbo.Problem(
+            model, name="scalar", initial_state=[0.5], horizon=4, region=(-1.5, 1.5)
+        )
+        trainer = Trainer.of(problem, ilbo.ILBO(layers=(16,), depth=2, window=2), episodes=20)
+        segment = eqx.filter_jit(lambda t, s: t.segment(s, 40)[0])
+        return segment(trainer, trainer.init(jax.random.key(0))).policy
+
+    for quiet, loud in zip(
+        jax.tree.leaves(train(Scalar())), jax.tree.leaves(train(Loud())), strict=True
+    ):
+        np.testing.assert_allclose(quiet, loud, rtol=1e-2, atol=1e-3)
