@@ -1,0 +1,49 @@
+"""Sphinx settings: `make docs` builds the site into docs/_build."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+from ilbo import __version__
+
+project = "ilbo"
+copyright = "the ilbo authors"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "offline_maths",
+    "dataclass_fields",
+    "measured",
+]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_class_signature = "separated"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+html_math_renderer = "mathml"
+html_theme = "furo"
+html_title = f"ilbo {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+
+
+def escape_shapes(app, what, name, obj, options, lines) -> None:
+    """A shape such as [*batch, n] is no emphasis."""
+    lines[:] = [line.replace("[*", r"[\*") for line in lines]
+
+
+def setup(app) -> None:
+    app.connect("autodoc-process-docstring", escape_shapes)
