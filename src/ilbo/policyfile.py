@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
 
 def policy_path(path: Path) -> Path:
     """The policy file meant by a path that may be a run folder."""
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return path
     if (path / FINAL).exists():
         return path / FINAL

@@ -85,7 +85,7 @@ class SavedRun:
 
 
 def is_run(path: str | Path) -> bool:
-    return (Path(path) / CONFIG).is_file()
+    return os.path.isfile(Path(path) / CONFIG)  # False, not an error, for impossible names
 
 
 def read_run(path: str | Path) -> SavedRun:
@@ -258,7 +258,7 @@ def unused_folder(root: Path, name: str, seeds: Sequence[int]) -> Path:
             path.mkdir()
             return path
         except FileExistsError:
-            if not root.is_dir():
+            if not os.path.isdir(root):
                 raise UserError(f"{str(root)!r} is not a folder.") from None
             number += 1
         except OSError as error:
@@ -274,7 +274,7 @@ def _refuse_if_taken(path: Path) -> None:
             f"The folder {str(path)!r} holds {state} run of {held.description['name']}: {go_on}"
             "choose another --out, or replace it with --overwrite."
         )
-    if path.is_dir() and any(entry.name != LOCK for entry in path.iterdir()):
+    if os.path.isdir(path) and any(entry.name != LOCK for entry in path.iterdir()):
         raise UserError(
             f"The folder {str(path)!r} is not empty and holds no run: choose another --out, "
             "or write into it with --overwrite."

@@ -10,9 +10,14 @@ def command(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def reference(command, tmp_path_factory):
-    """The folder of a run that nothing disturbed."""
+def undisturbed(command, tmp_path_factory):
+    """The folder of a run that nothing disturbed, and what it printed."""
     path = tmp_path_factory.mktemp("reference") / "run"
-    code, _, err = command.run(*PLAN, "--out", path)
+    code, out, err = command.run(*PLAN, "--out", path, "--json")
     assert code == 0, err
-    return path
+    return path, out, err
+
+
+@pytest.fixture(scope="session")
+def reference(undisturbed):
+    return undisturbed[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ def contender(name: str, best: bool = False) -> Contender:
         name: A run folder, a policy file, or random, midpoint or heuristic.
         best: Of run folders, take the policy that tested best, not the final one.
     """
-    if name in POLICIES and not Path(name).exists():
+    if name in POLICIES and not os.path.exists(name):
         return Contender(name, None, (0,), lambda problem: [POLICIES[name](problem.exact)])
     path = Path(name)
     if is_run(path):
@@ -43,7 +44,7 @@ def contender(name: str, best: bool = False) -> Contender:
         return Contender(
             name, run.description, run.seeds, lambda problem: run.policies(problem, best)
         )
-    if path.is_dir():
+    if os.path.isdir(path):
         path = policy_path(path).with_name(BEST if best else FINAL)
     elif best:
         raise UserError(f"--best needs a run folder; {name!r} is a single policy.")
