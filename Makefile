@@ -22,19 +22,19 @@ help: ## Lists the targets.
 setup: .venv/.dev ## Creates .venv with everything in it, and does no more.
 
 plan: .venv/.core ## Trains a policy for navigation-3 and draws its learning curve and paths.
-	$(BIN)/ilbo simulate navigation-3 --policy heuristic
+	$(BIN)/ilbo plan navigation-3 --episodes 200
 
 test: .venv/.dev ## Lint, types and the quick tests.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test-all: .venv/.dev ## Everything `make test` runs, and the slow tests.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m 'slow or not slow'
+	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or not slow'
 
 docs: .venv/.dev ## Builds the documentation into docs/_build.
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ilbo.model import Model, Problem
     from ilbo.noise import Gamma, Gaussian, Law, Product
     from ilbo.planner import Plan, Planner, Record, plan
+    from ilbo.policyfile import load_policy, save_policy
     from ilbo.rollout import Evaluation, Trajectories, compare, evaluate, simulate
 
 _HOMES = {
@@ -26,6 +27,7 @@ _HOMES = {
     "ilbo.model": ("Model", "Problem"),
     "ilbo.noise": ("Gamma", "Gaussian", "Law", "Product"),
     "ilbo.planner": ("Plan", "Planner", "Record", "plan"),
+    "ilbo.policyfile": ("load_policy", "save_policy"),
     "ilbo.rollout": ("Evaluation", "Trajectories", "compare", "evaluate", "simulate"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
