@@ -22,9 +22,9 @@ def optimal_table(grid):
     return grid.table(lambda state: -K * state)
 
 
-def test_value_of_the_optimal_policy_converges_at_second_order(grids):
+def test_optimum_of_the_grid_converges_to_the_continuous_one_at_second_order(grids):
     _, J = closed_form()
-    errors = [abs(mm.analyse(grid.mdp, optimal_table(grid)).J - J) for grid in grids.values()]
+    errors = [abs(mm.value_iteration(grid.mdp, 201)[1] - J) for grid in grids.values()]
     ratios = np.array(errors[:-1]) / np.array(errors[1:])
     assert errors[-1] < 0.003 * abs(J)
     np.testing.assert_allclose(ratios, 4.0, rtol=0.02)
@@ -98,3 +98,17 @@ def test_discretise_refuses_terminal_states():
     )
     with pytest.raises(ilbo.UserError, match="ending ends in the state 2"):
         mm.discretise(problem, 16, INTERVAL)
+
+
+@pytest.mark.slow
+def test_planner_comes_close_to_the_exact_optimum():
+    """`ilbo.plan` on the continuous problem, its policy judged exactly on a fine grid."""
+    problem = linear_quadratic()
+    config = ilbo.ILBO(layers=(32, 32), critic="discounted", discount=problem.discount, depth=1)
+    plan = ilbo.plan(problem, config, episodes=200)
+    grid = mm.discretise(problem, 48, INTERVAL)
+    best, idle, planned = (
+        float(mm.analyse(grid.mdp, mu).J)
+        for mu in (optimal_table(grid), np.zeros((48, 1)), grid.table(plan.policy))
+    )
+    assert best >= planned >= best - 0.01 * (best - idle)
