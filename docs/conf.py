@@ -26,7 +26,6 @@ myst_heading_anchors = 3
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_class_signature = "separated"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
@@ -40,10 +39,21 @@ html_copy_source = False
 html_show_sphinx = False
 
 
-def escape_shapes(app, what, name, obj, options, lines) -> None:
-    """A shape such as [*batch, n] is no emphasis."""
-    lines[:] = [line.replace("[*", r"[\*") for line in lines]
+plain: dict[str, list[str]] = {}
+"""Docstrings of attributes: napoleon would take what stands before a colon for a type."""
+
+
+def before_napoleon(app, what, name, obj, options, lines) -> None:
+    lines[:] = [line.replace("[*", r"[\*") for line in lines]  # a shape such as [*batch, n]
+    if what == "attribute":
+        plain[name] = list(lines)
+
+
+def after_napoleon(app, what, name, obj, options, lines) -> None:
+    if what == "attribute":
+        lines[:] = plain[name]
 
 
 def setup(app) -> None:
-    app.connect("autodoc-process-docstring", escape_shapes)
+    app.connect("autodoc-process-docstring", before_napoleon, priority=100)
+    app.connect("autodoc-process-docstring", after_napoleon, priority=900)

@@ -1,4 +1,4 @@
-"""The directive `fields`: a table of a dataclass's fields, from the docstrings below them.
+"""The directive `fields`: a table of those fields of a class that have a docstring below them.
 
     ```{fields} ilbo.config:ILBO
     :presets: paper
@@ -31,6 +31,7 @@ class Fields(SphinxDirective):
         rows = [
             [f"`{field}`", text, *(f"`{shown(getattr(values, field))}`" for values in made)]
             for field, text in docstrings(kind).items()
+            if text
         ]
         lines = [header, ["---"] * len(header), *rows]
         table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
@@ -38,7 +39,7 @@ class Fields(SphinxDirective):
 
 
 def docstrings(kind: type) -> dict[str, str]:
-    """The text below each field; fields without one have none."""
+    """The text below each field, empty where there is none."""
     (definition,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(kind))).body
     assert isinstance(definition, ast.ClassDef)
     found: dict[str, str] = {}
