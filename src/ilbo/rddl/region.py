@@ -5,7 +5,9 @@ the region, so it should hold the states that policies reach. It is found by sim
 policies that each hold the action at a fixed fraction of its bounds (the lowest, the middle, the
 highest, and random ones), and of policies that draw it anew at each step. The region
 
-- reaches from the 5th to the 95th percentile of the states visited in the first 40 steps,
+- reaches from the 5th to the 95th percentile of the states visited in the first 40 steps; where a
+  tenth of the action range keeps a component to less than a thousandth of that, large actions make
+  the system run away, and the region is that of the smaller ones;
 - is widened to hold the initial state,
 - is at most one turn wide for an angle, that is, a fluent whose sine, cosine or tangent is taken,
 - and is cut to the bounds that the state invariants give.
@@ -13,6 +15,7 @@ highest, and random ones), and of policies that draw it anew at each step. The r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -25,13 +28,17 @@ from ilbo.rollout import draw_noise, within
 
 EPISODES, STEPS = 64, 40
 PERCENTILES = (5, 95)
+GENTLE, RUNAWAY = 0.1, 1000
 
 
 def estimate(model: RDDLModel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest start state [n]."""
     initial = model.dynamics.initial()
-    visited = _visit(model, initial, min(horizon, STEPS))
-    low, high = np.percentile(visited, PERCENTILES, axis=0)
+    visit = _visits(model, initial, min(horizon, STEPS))
+    low, high = np.percentile(visit(1.0), PERCENTILES, axis=0)
+    bottom, top = np.percentile(visit(GENTLE), PERCENTILES, axis=0)
+    if np.any((high - low > RUNAWAY * (top - bottom)) & (top - bottom > 1e-6)):
+        low, high = bottom, top
     low, high = np.minimum(low, initial), np.maximum(high, initial)
     turning = _angles(model) & (high - low > 2 * np.pi)
     low, high = np.where(turning, initial - np.pi, low), np.where(turning, initial + np.pi, high)
@@ -44,8 +51,11 @@ def estimate(model: RDDLModel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(low, high), np.maximum(low, high)
 
 
-def _visit(model: RDDLModel, initial: np.ndarray, steps: int) -> np.ndarray:
-    """States [visits, n]; an episode that ends, or leaves the finite numbers, stands still."""
+def _visits(model: RDDLModel, initial: np.ndarray, steps: int) -> Callable[[float], np.ndarray]:
+    """A share of the action range, about its middle ↦ states [visits, n] reached with it.
+
+    An episode that ends, or leaves the finite numbers, stands still.
+    """
     noise = draw_noise(model, jax.random.key(0), (steps, EPISODES))
     draw, size = np.random.default_rng(0), model.dynamics.action.size
     fractions = draw.uniform(size=(steps, EPISODES, size)).astype(np.float32)
@@ -68,7 +78,12 @@ def _visit(model: RDDLModel, initial: np.ndarray, steps: int) -> np.ndarray:
         return jax.lax.scan(step, starts, (fractions, noise))[1]
 
     starts = np.broadcast_to(initial, (EPISODES, initial.size))
-    return np.asarray(run(starts, fractions, noise), np.float64).reshape(-1, initial.size)
+
+    def visit(share: float) -> np.ndarray:
+        states = run(starts, 0.5 + np.float32(share) * (fractions - 0.5), noise)
+        return np.asarray(states, np.float64).reshape(-1, initial.size)
+
+    return visit
 
 
 def _angles(model: RDDLModel) -> np.ndarray:
