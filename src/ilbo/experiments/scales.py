@@ -72,7 +72,7 @@ TUNED: dict[str, Any] = {
     "epochs": 600,
     "batch": 16,
     "optimizer": "adam",
-    "rate": 3e-3,
+    "rate": 1e-2,
     "final_rate": 0.05,
     "evaluate_every": 10,
 }
