@@ -4,12 +4,14 @@ import html.parser
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 
 import ilbo
+import ilbo.baselines
 from browser import chromium, find_chromium
 from ilbo.cli import main
 from ilbo.config import ILBO
@@ -191,6 +193,20 @@ def test_a_model_of_the_users_own_has_curves_and_with_the_problem_trajectories_t
     page, said = report(run, problem=own_problem())
     assert "The problem is a model of your own" not in said
     assert page.count("<svg") == 3
+
+
+def test_hindsight_limit_is_computed_once_a_problem_and_shown(navigation, tmp_path, monkeypatch):
+    asked = []
+
+    def hindsight(problem, key):
+        asked.append(problem.name)
+        return SimpleNamespace(mean=-72.25)
+
+    monkeypatch.setattr(ilbo.baselines, "hindsight", hindsight)
+    other = write_run(tmp_path / "other", ilbo.make("navigation-3"), tests=0)
+    _, said = report(navigation, other, limit=True)
+    assert asked == ["navigation-3"]
+    assert "limit in hindsight −72.25" in said
 
 
 def test_command_writes_into_the_folder_of_the_run(navigation, capsys):
