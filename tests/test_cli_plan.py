@@ -1,5 +1,6 @@
 """`ilbo plan`, `evaluate`, `compare` and `export`, from arguments to exit codes."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import pytest
 import ilbo
 import tiny_runs
 from ilbo.cli import compilation, fields, main, parse
+from ilbo.cli.progress import TrainingProgress
+from ilbo.planner import Record
 from ilbo.policyfile import load_policy
 from ilbo.runs import read_run
 
@@ -145,6 +148,21 @@ def test_tensorboard_events_hold_the_records(capsys, tmp_path):
     current = [(event.step, event.value) for event in read.Scalars("ilbo/current")]
     wanted = [(r.episode, pytest.approx(r.current, rel=1e-6)) for r in read_run(path).history[0]]
     assert current == wanted
+
+
+def test_a_terminal_gets_a_live_bar(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "160")
+    first = Record(0, 2, -5.0, -4.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    with TrainingProgress("drift, seed 0 to 1", 4, seeds=2) as bar:
+        for episode in (2, 4):
+            for seed, current in ((0, -5.0), (1, -3.0)):
+                bar(dataclasses.replace(first, seed=seed, episode=episode, current=current))
+    said = capsys.readouterr()
+    assert said.out == ""
+    for word in ("drift, seed 0 to 1", "4/4", "now -4.00", "best -4.00", "episodes/s", "0:00 left"):
+        assert word in said.err
 
 
 def test_refusals_of_plan_say_what_to_do(planned, capsys, tmp_path):

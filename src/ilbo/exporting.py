@@ -41,15 +41,16 @@ class ExportedPolicy:
 
     def __init__(self, exported: Any):
         self.state_size = exported.in_avals[0].shape[1]
-        self._call = jax.jit(exported.call)
+        self._many = jax.jit(exported.call)
+        self._one = jax.jit(lambda state: exported.call(state[None])[0])
 
     def __call__(self, state: Any) -> jax.Array:
-        state = jnp.asarray(state, jnp.float32)
+        state = np.asarray(state, np.float32)
         if state.ndim not in (1, 2) or state.shape[-1] != self.state_size:
             raise UserError(
                 f"The policy takes states of {self.state_size} numbers, got shape {state.shape}."
             )
-        return self._call(state[None])[0] if state.ndim == 1 else self._call(state)
+        return self._one(state) if state.ndim == 1 else self._many(state)
 
 
 def export_policy(
