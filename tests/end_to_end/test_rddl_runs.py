@@ -1,0 +1,69 @@
+"""Runs of RDDL problems: the folder carries the problem, and faults are told from results."""
+
+import json
+
+import jax.numpy as jnp
+import pytest
+
+pytest.importorskip("pyRDDLGym")
+
+from ilbo.cli import compilation, main
+from ilbo.policyfile import load_policy
+
+TANK = """
+domain tank {{
+    pvariables {{
+        water   : {{ state-fluent, real, default = 1.0 }};
+        release : {{ action-fluent, real, default = 0.0 }};
+    }};
+    cpfs {{ water' = water - release + Normal(0.0, 0.01); }};
+    reward = {reward};
+    action-preconditions {{ release >= 0; release <= max[water, 0.5]; }};
+}}
+non-fluents none {{ domain = tank; }}
+instance tank_1 {{
+    domain = tank;
+    non-fluents = none;
+    init-state {{ water = 2.0; }};
+    max-nondef-actions = pos-inf;
+    horizon = 4;
+    discount = 1.0;
+}}
+"""
+FLAGS = [
+    "--layers", "4", "--depth", "2", "--window", "1", "--policy-batch", "2", "--critic-batch", "4",
+    "--test-episodes", "4", "--evaluate-every", "2", "--episodes", "4",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_cache_on_disk(monkeypatch):
+    monkeypatch.setattr(compilation, "keep_compiled_programs", lambda: None)
+
+
+def write(folder, reward):
+    path = folder / "tank.rddl"
+    path.write_text(TANK.format(reward=reward))
+    return path
+
+
+@pytest.mark.slow
+def test_folder_of_an_rddl_run_needs_no_rddl_file(tmp_path, capsys):
+    source, run = write(tmp_path, "-pow[water - 1, 2]"), tmp_path / "run"
+    assert main(["plan", str(source), *FLAGS, "--out", str(run), "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    source.unlink()
+    assert main(["evaluate", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mean"] == planned["mean"]
+    assert float(load_policy(run).model.bounds(jnp.array([2.0]))[1][0]) == 2.0
+
+
+def test_reward_that_is_not_a_number_stops_with_a_sentence_and_keeps_the_policy(tmp_path, capsys):
+    source, run = write(tmp_path, "ln[water - 1]"), tmp_path / "run"
+    assert main(["plan", str(source), *FLAGS, "--out", str(run)]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    last = said.err.strip().splitlines()[-1]
+    assert last.startswith("ilbo: The reward is not finite at training step")
+    assert str(run) in last
+    assert load_policy(run) is not None
