@@ -3,11 +3,15 @@
     python benchmarks/rddl_coverage.py                      # run what is missing, print the table
     python benchmarks/rddl_coverage.py --table              # print the table of what is there
     python benchmarks/rddl_coverage.py --only HVAC --out /tmp/hvac.jsonl
+    python benchmarks/rddl_coverage.py --beside reservoir-20   # RDDL beside the built-in problem
 
 For the first instance of each: whether it compiles, the bounds found, whether the transition has a
 density, the return of uniformly random actions, and that of ILBO's default settings after a short
 run of about 3,000 steps, judged on the exact model. Each problem is a process of its own and a line
 of the output file; a problem that is already there is not run again.
+
+With `--beside`, one of the paper's problems is trained as RDDL and as built in: same settings, same
+seed, a segment of the one after a segment of the other, so that both meet the same load.
 """
 
 from __future__ import annotations
@@ -84,6 +88,34 @@ def examine(name: str) -> dict:
     }
 
 
+def beside(name: str, episodes: int) -> None:
+    """Trains the built-in problem and its RDDL in turns; prints returns and times per step."""
+    import statistics
+    import time
+
+    import ilbo
+
+    problems = [ilbo.make(name), ilbo.make(f"rddl:{name}")]
+    planners = [ilbo.Planner(problem, ilbo.ILBO(), (0,), episodes) for problem in problems]
+    runs = [planner.start() for planner in planners]
+    times: list[list[float]] = [[], []]
+    for segment in planners[0].segments:
+        for i, planner in enumerate(planners):
+            began = time.perf_counter()
+            runs[i], *_ = planner.advance(runs[i], segment)
+            times[i].append((time.perf_counter() - began) / planner.steps(segment))
+    spent = [statistics.median(each[1:]) for each in times]  # the first segment also compiles
+    for planner, run, problem, seconds in zip(planners, runs, problems, spent, strict=True):
+        (last,) = planner.split(run)
+        result = ilbo.evaluate(problems[0], planner.policy(last.state.slow_policy), 7, 1024)
+        low, high = result.ci95
+        print(
+            f"{problem.name}: {result.mean:.0f} [{low:.0f}, {high:.0f}] after {episodes} episodes, "
+            f"{1e3 * seconds:.2f} ms a step"
+        )
+    print(f"time per step, RDDL over built in: {spent[1] / spent[0]:.2f}")
+
+
 def finished(path: Path) -> dict[str, dict]:
     lines = path.read_text().splitlines() if path.exists() else []
     return {line["problem"]: line for line in map(json.loads, lines)}
@@ -117,8 +149,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--only", nargs="*", help="names of problems")
     parser.add_argument("--table", action="store_true", help="run nothing")
+    parser.add_argument("--beside", metavar="NAME", help="train RDDL and built-in problem in turns")
+    parser.add_argument("--episodes", type=int, default=500, help="of --beside")
     parser.add_argument("--examine", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.beside:
+        beside(options.beside, options.episodes)
+        return
     if options.examine:
         print(json.dumps(examine(options.examine)))
         return
