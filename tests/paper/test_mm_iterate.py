@@ -54,7 +54,7 @@ def test_table_step_is_a_maximum_of_the_bound(mdp, seed):
         assert j_hat(random_policy(mdp, seed + trial)) <= value + 1e-9
 
 
-@settings(max_examples=5)
+@settings(max_examples=4)
 @given(SEEDS)
 def test_best_of_many_starts_is_the_optimum_of_value_iteration(seed):
     mdp = random_mdp(seed, 4, gamma=(0.3, 0.8))
@@ -77,7 +77,7 @@ def features_of(mdp):
 def test_linear_policy_climbs_to_a_point_where_only_the_bounds_hold_it(mdp, seed):
     policy = mm.Linear(features_of(mdp))
     theta = 0.3 * np.random.default_rng(seed).normal(size=(2, mdp.action_size))
-    history = mm.iterate(mdp, theta, policy, tolerance=1e-6, max_iterations=400)
+    history = mm.iterate(mdp, theta, policy, tolerance=1e-5, max_iterations=400)
     assert_monotone(history)
     assert history.converged
     assert (history.mu >= mdp.low - 1e-9).all()

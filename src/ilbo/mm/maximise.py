@@ -135,22 +135,30 @@ def maximise_parameters(
         seed: Of the starting points.
     """
     minimize = _scipy_minimize()
-    shape, low, high = theta_m.shape, j_hat.mdp.low.ravel(), j_hat.mdp.high.ravel()
+    low, high = j_hat.mdp.low.ravel(), j_hat.mdp.high.ravel()
     has_low, has_high = np.isfinite(low), np.isfinite(high)
+    known: dict[bytes, Any] = {}
+
+    def at(flat):
+        """Gain, its gradient, actions and their slopes: what the solver asks for one by one."""
+        key = flat.tobytes()
+        if key not in known:
+            known.clear()
+            known[key] = _program(j_hat, policy, flat.reshape(theta_m.shape))
+        return known[key]
 
     def loss(flat):
-        value, gradient = _gain_and_gradient(j_hat, policy, flat.reshape(shape))
+        value, gradient, _, _ = at(flat)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return 1e12, np.zeros_like(flat)
         return -float(value), -gradient.ravel()
 
     def margins(flat):
-        mu = table(policy, flat.reshape(shape), j_hat.mdp.states).ravel()
+        mu = at(flat)[2].ravel()
         return np.concatenate([(mu - low)[has_low], (high - mu)[has_high]])
 
     def margins_jacobian(flat):
-        slope = _table_jacobian(policy, flat.reshape(shape), j_hat.mdp.states)
-        slope = slope.reshape(low.size, flat.size)
+        slope = at(flat)[3].reshape(low.size, flat.size)
         return np.concatenate([slope[has_low], -slope[has_high]])
 
     def kept(flat):
@@ -181,7 +189,7 @@ def maximise_parameters(
         value = loss(candidate)[0]
         if value < lowest:
             best, lowest = candidate, value
-    return best.reshape(shape)
+    return best.reshape(theta_m.shape)
 
 
 def table(policy: Policy, theta: Any, states: int) -> Float[np.ndarray, "n k"]:
@@ -197,17 +205,15 @@ def _table(policy, theta, states):
 
 @in_float64
 @eqx.filter_jit
-def _table_jacobian(policy, theta, states):
-    return jax.jacfwd(lambda th: jax.vmap(policy, (None, 0))(th, jnp.arange(states)))(theta)
+def _program(j_hat, policy, theta):
+    """Ĵ − J^m and its gradient in θ; μ_θ [n, k] and its Jacobian."""
 
+    def actions(theta):
+        return jax.vmap(policy, (None, 0))(theta, jnp.arange(j_hat.mdp.states))
 
-@in_float64
-@eqx.filter_jit
-def _gain_and_gradient(j_hat, policy, theta):
-    def gain(theta):
-        return j_hat.gain(jax.vmap(policy, (None, 0))(theta, jnp.arange(j_hat.mdp.states)))
-
-    return jax.value_and_grad(gain)(theta)
+    mu, slope = actions(theta), jax.jacfwd(actions)(theta)
+    value, in_mu = jax.value_and_grad(j_hat.gain)(mu)
+    return value, jnp.tensordot(in_mu, slope, axes=in_mu.ndim), mu, slope
 
 
 def _scipy_minimize():
