@@ -89,6 +89,7 @@ def run(path: Path, seeds: int, block: int, cores: list[int], deadline: float) -
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
         "OMP_NUM_THREADS": "1",
+        "PJRT_NPROC": "1",
     }
     while (queue or running) and time.time() < deadline:
         while queue and free:

@@ -59,9 +59,7 @@ def test_return_through_time_is_that_of_the_rollout():
         noise = draw_noise(problem.model, jax.random.key(1), (problem.horizon, 5))
         starts = jnp.broadcast_to(problem.initial_state, (5, problem.state_size))
         expected = roll(problem.model, policy, noise, jax.random.key(2), starts)
-        returns = jax.vmap(
-            lambda xi, p=policy, q=problem: total_rewards(q.model, p, xi, q.initial_state), 1
-        )(noise)
+        returns = total_rewards(problem.model, policy, noise, problem.initial_state)
         np.testing.assert_allclose(returns, expected.rewards.sum(axis=1), rtol=1e-5)
         if problem.name == "walk":
             assert not expected.alive.all(), "some episode should end early"
@@ -72,11 +70,11 @@ def test_gradient_through_time_is_that_of_a_plain_loop():
     config = ThroughTime(layers=(4,), batch=2)
     trainer = Trainer(problem, config, jnp.array(1.0))
     network = Policy.init(jax.random.key(0), problem, (4,)).network
-    noise = draw_noise(problem.model, jax.random.key(1), (2, 3))
+    noise = draw_noise(problem.model, jax.random.key(1), (3, 2))
 
     def loss(network):
         total = 0.0
-        for xis in noise:
+        for xis in jnp.swapaxes(noise, 0, 1):
             state = problem.initial_state
             for xi in xis:
                 state = state + trainer.policy(network)(state) + problem.model.sigma * xi
@@ -91,17 +89,14 @@ def test_gradient_through_time_is_that_of_a_plain_loop():
 
 def test_squared_loss_is_the_mean_of_squared_returns():
     problem = walk()
-    noise = draw_noise(problem.model, jax.random.key(1), (6, problem.horizon))
+    noise = draw_noise(problem.model, jax.random.key(1), (problem.horizon, 6))
     network = Policy.init(jax.random.key(0), problem, (4,)).network
     trainers = [
         Trainer(problem, ThroughTime(layers=(4,), loss=loss), jnp.array(1.0))
         for loss in ("linear", "squared")
     ]
-    totals = jax.vmap(
-        lambda xi: total_rewards(
-            problem.model, trainers[0].policy(network), xi, problem.initial_state
-        )
-    )(noise)
+    policy = trainers[0].policy(network)
+    totals = total_rewards(problem.model, policy, noise, problem.initial_state)
     assert float(trainers[0].loss(network, noise)[0]) == pytest.approx(-float(totals.mean()))
     assert float(trainers[1].loss(network, noise)[0]) == pytest.approx(float((totals**2).mean()))
 

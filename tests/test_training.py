@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ilbo
+from ilbo.networks import flatten
 from ilbo.training import Trainer
 
 
@@ -38,21 +39,22 @@ def test_the_critic_converges_to_the_exact_q_of_a_linear_quadratic_problem():
     config = ilbo.ILBO(
         layers=(64, 32), estimator="critic", policy_rate=1e-30, critic_rate=3e-3, final_rate=0.02,
         own_start=0.0, exploration=0.5, final_exploration=0.5, parallel=8, target_rate=0.02,
+        critic_batch=64,
     )  # fmt: skip
     trainer = Trainer.of(problem, config, episodes=6_000)
     state = trainer.init(jax.random.key(0))
     # A policy whose output layer is 0 takes the middle of its bounds, a = 0.
-    silence = jax.tree.map(jnp.zeros_like, state.policy.output)
-    state = eqx.tree_at(
-        lambda s: (s.policy.output, s.slow_policy.output), state, (silence, silence)
-    )
+    network = trainer.policy(state.policy).network
+    silence = jax.tree.map(jnp.zeros_like, network.output)
+    silent = flatten(eqx.tree_at(lambda n: n.output, network, silence))
+    state = eqx.tree_at(lambda s: (s.policy, s.slow_policy), state, (silent, silent))
     state, _ = eqx.filter_jit(lambda t, s: t.segment(s, 3_000))(trainer, state)
     assert int(state.fault) == 0
     grid = [(s, a, k) for s in (-1.0, 0.0, 1.0) for a in (-0.5, 0.0, 0.5) for k in (1, 2, 3, 4)]
+    critic = trainer.critic(state.critic)
     found = [
         float(
-            state.reward_scale
-            * trainer.value(state.critic, jnp.array([s]), jnp.array([a]), jnp.array(k))
+            state.reward_scale * trainer.value(critic, jnp.array([s]), jnp.array([a]), jnp.array(k))
         )
         for s, a, k in grid
     ]
@@ -75,7 +77,4 @@ def test_rewards_of_any_scale_train_alike():
         segment = eqx.filter_jit(lambda t, s: t.segment(s, 40)[0])
         return segment(trainer, trainer.init(jax.random.key(0))).policy
 
-    for quiet, loud in zip(
-        jax.tree.leaves(train(Scalar())), jax.tree.leaves(train(Loud())), strict=True
-    ):
-        np.testing.assert_allclose(quiet, loud, rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(train(Scalar()), train(Loud()), rtol=1e-2, atol=1e-3)

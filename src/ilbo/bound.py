@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ilbo.frozen import KEPT
 from ilbo.model import Model
 from ilbo.networks import Policy, into_bounds
 
@@ -86,8 +87,9 @@ class Estimator(eqx.Module):
             moved = jnp.where(alive, moved, state)
             return (moved, next_left, factor * self.discount), (earned, state, left)
 
+        step = jax.checkpoint(one, policy=jax.checkpoint_policies.save_only_these_names(KEPT))
         carry = (state, steps_left, jnp.ones(()))
-        (last, left, factor), (earned, states, lefts) = jax.lax.scan(one, carry, (noise, nudges))
+        (last, left, factor), (earned, states, lefts) = jax.lax.scan(step, carry, (noise, nudges))
         tail = jnp.where(left > 0, factor * self.value(last, left), 0.0)
         return jnp.sum(earned) + tail, (states, lefts)
 
@@ -142,14 +144,12 @@ class Score(Estimator):
             next_states = jax.vmap(lambda xi: self.model.transition(state, action, xi))(
                 sample.noise[:, 0]
             )
-        # A stored next state came from the stored action: the score is taken there.
-        at = sample.action if self.stored else action
         nudges = jnp.zeros((sample.noise.shape[1] - 1, action.shape[0]))
-        staying = self.model.reward(state, at, state)
+        staying = self.model.reward(state, action, state)
 
         def worth(moved, noise):
             """What s' adds to the reward, + γ V^m(s')."""
-            added = self.model.reward(state, at, moved) - staying
+            added = self.model.reward(state, action, moved) - staying
             next_left = jnp.where(self.model.terminal(moved), 0, left - 1)
             future, _ = self.follow(moved, next_left, noise[1:], nudges)
             return added + self.discount * future
@@ -170,7 +170,7 @@ class Score(Estimator):
             log_density = jnp.where(jnp.isfinite(log_density), log_density, 0.0)
             return jnp.mean(reward + advantages * log_density)
 
-        gradient = jax.grad(surrogate)(at)
+        gradient = jax.grad(surrogate)(action)
         return ActionGradient(state[None], gradient[None], jnp.ones(1), staying + jnp.mean(worths))
 
 
@@ -203,7 +203,7 @@ def pull_back(policy: Policy, gradient: ActionGradient, inward: float = 0.0):
     g = share[:, None] * gradient.gradients.reshape(-1, gradient.gradients.shape[-1])
 
     def outputs(network):
-        return jax.vmap(lambda state: network(policy.scaling(state)))(states)
+        return network(policy.scaling(states))
 
     def slope(x, low, high):
         return jax.jvp(lambda x: into_bounds(x, low, high), (x,), (jnp.ones_like(x),))[1]

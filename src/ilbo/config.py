@@ -73,13 +73,13 @@ class ILBO:
     policy_batch: int = 8
     """States sampled from the recent store in a policy update."""
 
-    critic_batch: int = 64
+    critic_batch: int = 32
     """Transitions sampled from the large store in a critic update."""
 
     critic_store: int = 1_000_000
     """Transitions that the large store, E^Q, holds at the most."""
 
-    policy_store: int = 1_000
+    policy_store: int = 5_000
     """Most recent transitions that the policy's states are sampled from, E^μ."""
 
     prioritised: bool = False
@@ -94,7 +94,7 @@ class ILBO:
     final_exploration: float = 0.02
     """The same at the end; in between it decays geometrically."""
 
-    own_start: float = 0.5
+    own_start: float = 0.75
     """Share of training episodes from the problem's own start; the others start in its region."""
 
     parallel: int = 1
@@ -158,7 +158,7 @@ class ILBO:
             estimator="score", baseline="value", next_states="stored", depth=1, window=1,
             inward=0.0, critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
             critic_rate=1e-3, final_rate=1.0, policy_batch=64, critic_batch=64,
-            critic_store=1_000_000, policy_store=1_000, own_start=0.0, episodes=5_000,
+            critic_store=1_000_000, policy_store=1_000, own_start=0.0, final_exploration=0.002, episodes=5_000,
         )  # fmt: skip
         return cls(**(settings | changes))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -13,6 +16,8 @@ from ilbo.model import Model, Problem
 
 ENCODING = 32
 """Units that encode the state, and the action, before the critic's hidden layers."""
+LEAST_VARIANCE = 1e-5
+"""Added to the variance in a layer norm."""
 
 
 class Dense(eqx.Module):
@@ -31,7 +36,24 @@ class Dense(eqx.Module):
         )
 
     def __call__(self, x: Array) -> Array:
-        return x @ self.weight + self.bias
+        return _product(x, self.weight) + self.bias
+
+
+@jax.custom_vjp
+def _product(x: Float[Array, "*b inputs"], weight: Float[Array, "inputs outputs"]) -> Array:
+    return x @ weight
+
+
+_product.defvjp(
+    lambda x, weight: (x @ weight, (x, weight)),
+    lambda kept, g: (g @ kept[1].T, outer(kept[0], g)),
+)
+
+
+def outer(x: Float[Array, "*b inputs"], y: Float[Array, "*b outputs"]) -> Array:
+    """Σ x yᵀ over the batch, the longer side last, which is far faster where the other is short."""
+    x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
+    return x.T @ y if x.shape[1] <= y.shape[1] else (y.T @ x).T
 
 
 class Hidden(eqx.Module):
@@ -51,10 +73,44 @@ class Hidden(eqx.Module):
         return cls(dense, jnp.ones(outputs), jnp.zeros(outputs))
 
     def __call__(self, x: Array) -> Array:
-        y = self.dense(x)
-        y -= jnp.mean(y, axis=-1, keepdims=True)
-        y *= jax.lax.rsqrt(jnp.mean(y**2, axis=-1, keepdims=True) + 1e-5)
-        return jax.nn.relu(y * self.scale + self.shift)
+        return _hidden(x, self)
+
+
+@jax.custom_vjp
+def _hidden(x: Array, layer: Hidden) -> Array:
+    return _hidden_forward(x, layer)[0]
+
+
+def _hidden_forward(x: Array, layer: Hidden):
+    y = layer.dense(x)
+    y -= jnp.mean(y, axis=-1, keepdims=True)
+    factor = jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + LEAST_VARIANCE)
+    return jax.nn.relu(y * factor * layer.scale + layer.shift), (x, y, factor, layer)
+
+
+def _hidden_reverse(kept, g: Array):
+    """The derivative by hand: sums over rows and columns are products, which are fast."""
+    x, y, factor, layer = kept
+    scale, outputs = layer.scale, y.shape[-1]
+    g = jnp.where(y * factor * scale + layer.shift > 0, g, 0.0)
+    product = g * y
+    along = (product @ scale[:, None]) * (factor / outputs)
+    slope = factor * (g * scale - (g @ scale[:, None]) / outputs - y * factor * along)
+    ones = jnp.ones(y.shape[:-1])
+    gradient = Hidden(
+        Dense(outer(x, slope), _sum(ones, slope)),
+        _sum(factor[..., 0], product),
+        _sum(ones, g),
+    )
+    return slope @ layer.dense.weight.T, gradient
+
+
+def _sum(weights: Array, rows: Array) -> Array:
+    """Σ w y over the batch."""
+    return weights.reshape(-1) @ rows.reshape(-1, rows.shape[-1])
+
+
+_hidden.defvjp(_hidden_forward, _hidden_reverse)
 
 
 class MLP(eqx.Module):
@@ -78,6 +134,23 @@ class MLP(eqx.Module):
         for layer in self.hidden:
             x = layer(x)
         return self.output(x)
+
+
+def flatten(network) -> Float[Array, " p"]:
+    """All parameters as one vector, which optimisers and averages run through in one go."""
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(network)])
+
+
+def unflatten(vector: Float[Array, " p"], shape):
+    """The network of this shape with these parameters."""
+    leaves, structure = jax.tree.flatten(shape)
+    ends = itertools.accumulate(math.prod(leaf.shape) for leaf in leaves)
+    begins = itertools.accumulate((math.prod(leaf.shape) for leaf in leaves), initial=0)
+    parts = [
+        jnp.asarray(vector[begin:end].reshape(leaf.shape))
+        for leaf, begin, end in zip(leaves, begins, ends, strict=False)
+    ]
+    return jax.tree.unflatten(structure, parts)
 
 
 class Scaling(eqx.Module):
@@ -108,9 +181,20 @@ class Policy(eqx.Module):
         network = MLP.init(key, problem.state_size, layers, problem.action_size, gain=0.1)
         return cls(network, Scaling.of(problem), problem.model)
 
+    @classmethod
+    def of(cls, vector: Float[Array, " p"], problem: Problem, layers: Sequence[int]) -> Policy:
+        """The policy whose parameters, flattened, are the vector."""
+        network = unflatten(vector, _policy_shape(problem.state_size, problem.action_size, layers))
+        return cls(network, Scaling.of(problem), problem.model)
+
     def __call__(self, state: Array) -> Array:
         low, high = self.model.bounds(state)
         return into_bounds(self.network(self.scaling(state)), low, high)
+
+    def batch(self, states: Float[Array, "b n"]) -> Float[Array, "b m"]:
+        """The actions at many states: faster to differentiate than `jax.vmap` of the policy."""
+        low, high = jax.vmap(self.model.bounds)(states)
+        return into_bounds(self.network(self.scaling(states)), low, high)
 
 
 def into_bounds(x: Array, low: Array, high: Array) -> Array:
@@ -151,9 +235,9 @@ class CriticNetwork(eqx.Module):
             MLP.init(key, 2 * ENCODING, layers, 1, gain=0.1),
         )
 
-    def __call__(self, state: Array, action: Array) -> Float[Array, ""]:
-        encoded = jnp.concatenate([self.encode_state(state), self.encode_action(action)])
-        return self.hidden(jax.nn.relu(encoded))[0]
+    def __call__(self, state: Float[Array, "*b n"], action: Float[Array, "*b m"]) -> Array:
+        encoded = [self.encode_state(state), self.encode_action(action)]
+        return self.hidden(jax.nn.relu(jnp.concatenate(encoded, axis=-1)))[..., 0]
 
 
 class Critic(eqx.Module):
@@ -171,7 +255,35 @@ class Critic(eqx.Module):
         network = CriticNetwork.init(key, problem.state_size + 1, problem.action_size, layers)
         return cls(network, Scaling.of(problem), problem.model)
 
+    @classmethod
+    def of(cls, vector: Float[Array, " p"], problem: Problem, layers: Sequence[int]) -> Critic:
+        """The critic whose parameters, flattened, are the vector."""
+        network = unflatten(vector, _critic_shape(problem.state_size, problem.action_size, layers))
+        return cls(network, Scaling.of(problem), problem.model)
+
     def __call__(self, state: Array, action: Array, time_left: Array) -> Float[Array, ""]:
         """Args: state [n], action [m], time_left: share of the horizon that remains, in [0, 1]."""
+        return self.network(*self.inputs(state, action, time_left))
+
+    def batch(self, states: Array, actions: Array, time_left: Array) -> Float[Array, " b"]:
+        """The values of many states and actions, with a leading axis each."""
+        return self.network(*jax.vmap(self.inputs)(states, actions, time_left))
+
+    def inputs(self, state: Array, action: Array, time_left: Array) -> tuple[Array, Array]:
+        """What the network sees."""
         seen = jnp.concatenate([self.scaling(state), 2 * time_left[None] - 1])
-        return self.network(seen, in_units_of_bounds(action, *self.model.bounds(state)))
+        return seen, in_units_of_bounds(action, *self.model.bounds(state))
+
+
+@functools.lru_cache
+def _policy_shape(states: int, actions: int, layers: tuple[int, ...]):
+    return jax.eval_shape(
+        lambda key: MLP.init(key, states, layers, actions, gain=0.1), jax.random.key(0)
+    )
+
+
+@functools.lru_cache
+def _critic_shape(states: int, actions: int, layers: tuple[int, ...]):
+    return jax.eval_shape(
+        lambda key: CriticNetwork.init(key, states + 1, actions, layers), jax.random.key(0)
+    )

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,7 +19,7 @@ from ilbo import density
 from ilbo.config import ILBO
 from ilbo.errors import UserError
 from ilbo.model import Problem
-from ilbo.networks import Policy, Scaling
+from ilbo.networks import Policy
 from ilbo.rollout import draw_noise, roll
 from ilbo.training import FAULTS, SCALE_PROBES, Metrics, State, Trainer
 
@@ -32,8 +31,8 @@ class Run(eqx.Module):
     """One training run between two segments: all that must be saved to go on with it."""
 
     state: State
-    best_policy: Any
-    """Network of the best tested policy so far."""
+    best_policy: Float[Array, " p"]
+    """Parameters of the best tested policy so far."""
     best: Float[Array, ""]
     """Its mean return on the test trajectories."""
 
@@ -112,7 +111,7 @@ class Plan:
 def _start(trainer: Trainer, seed: Array) -> Run:
     state = trainer.init(jax.random.key(seed))
     worst = jnp.full((), -jnp.inf, jnp.float32)
-    return Run(state, jax.tree.map(jnp.copy, state.policy), worst)
+    return Run(state, jnp.copy(state.policy), worst)
 
 
 def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Array]:
@@ -125,9 +124,7 @@ def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Arra
     tested = roll(problem.exact, trainer.policy(state.slow_policy), noise, key, starts)
     current = jnp.mean(jnp.sum(tested.rewards, axis=1))
     better = current > run.best
-    best_policy = jax.tree.map(
-        lambda old, new: jnp.where(better, new, old), run.best_policy, state.slow_policy
-    )
+    best_policy = jnp.where(better, state.slow_policy, run.best_policy)
     return Run(state, best_policy, jnp.maximum(run.best, current)), metrics, current
 
 
@@ -209,8 +206,8 @@ class Planner:
         else:
             yield from runs
 
-    def policy(self, network) -> Policy:
-        return Policy(network, Scaling.of(self.problem), self.problem.model)
+    def policy(self, parameters: Float[Array, " p"]) -> Policy:
+        return self.trainer.policy(np.asarray(parameters))
 
     def fault(self, run: Run) -> str | None:
         code = int(run.state.fault)

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from ilbo import bound
 from ilbo.config import ILBO
+from ilbo.frozen import frozen
 from ilbo.model import Problem
-from ilbo.networks import Critic, Policy, Scaling
+from ilbo.networks import Critic, Policy, flatten
 from ilbo.rollout import draw_noise, within
 from ilbo.store import Store, Transition
 
@@ -36,13 +37,13 @@ class Episodes(eqx.Module):
 class State(eqx.Module):
     """All that training carries along."""
 
-    policy: Any
-    """θ, the network of the policy."""
-    critic: Any
-    """ψ, that of the critic."""
-    slow_policy: Any
+    policy: Float[Array, " p"]
+    """θ, the parameters of the policy, flattened."""
+    critic: Float[Array, " q"]
+    """ψ, those of the critic."""
+    slow_policy: Float[Array, " p"]
     """θ', the running average of θ: the target of the critic, and the policy that is handed out."""
-    slow_critic: Any
+    slow_critic: Float[Array, " q"]
     """ψ'."""
     policy_optimizer: Any
     critic_optimizer: Any
@@ -106,8 +107,8 @@ class Trainer(eqx.Module):
     def init(self, key: Key[Array, ""]) -> State:
         keys = jax.random.split(key, 6)
         config, problem = self.config, self.problem
-        policy = Policy.init(keys[0], problem, config.layers).network
-        critic = Critic.init(keys[1], problem, config.layers).network
+        policy = flatten(Policy.init(keys[0], problem, config.layers).network)
+        critic = flatten(Critic.init(keys[1], problem, config.layers).network)
         episodes = self.reset(
             jax.random.uniform(keys[2], (config.parallel,)),
             problem.starts(keys[3], (config.parallel,)),
@@ -158,18 +159,21 @@ class Trainer(eqx.Module):
         state = jnp.where(own[:, None], self.problem.initial_state, region)
         return Episodes(state, jnp.full(len(own), self.problem.horizon))
 
-    def act(self, network, state: Array) -> Array:
-        """μ_θ(s)."""
-        return self.policy(network)(state)
+    def policy(self, theta: Float[Array, " p"]) -> Policy:
+        return Policy.of(theta, self.problem, self.config.layers)
 
-    def policy(self, network) -> Policy:
-        return Policy(network, Scaling.of(self.problem), self.problem.model)
+    def critic(self, psi: Float[Array, " q"]) -> Critic:
+        return Critic.of(psi, self.problem, self.config.layers)
 
-    def value(self, critic, state: Array, action: Array, steps_left: Array) -> Array:
-        """Q_ψ(s, a) in units of the reward scale, 0 where no step is left."""
-        seen = steps_left / self.problem.horizon if self.timed else jnp.zeros(())
-        q = Critic(critic, Scaling.of(self.problem), self.problem.model)(state, action, seen)
+    def values(self, critic: Critic, states: Array, actions: Array, steps_left: Array) -> Array:
+        """Q_ψ(s, a) [b] in units of the reward scale, 0 where no step is left."""
+        seen = steps_left / self.problem.horizon if self.timed else jnp.zeros(len(states))
+        q = critic.batch(states, actions, seen)
         return jnp.where(steps_left > 0, q, 0.0) if self.timed else q
+
+    def value(self, critic: Critic, state: Array, action: Array, steps_left: Array) -> Array:
+        """The same at a single state."""
+        return self.values(critic, state[None], action[None], steps_left[None])[0]
 
     @property
     def rolled(self) -> int:
@@ -239,10 +243,12 @@ class Trainer(eqx.Module):
         sizes = config.exploration, max(config.final_exploration, 1e-9)
         size = sizes[0] * (sizes[1] / max(sizes[0], 1e-9)) ** self.progress(state)
 
+        policy = self.policy(state.policy)
+
         def one(s, xi, normal, left):
             low, high = model.bounds(s)
             spread = within(low, high, 1.0) - within(low, high, 0.0)
-            action = jnp.clip(self.act(state.policy, s) + size * spread * normal, low, high)
+            action = jnp.clip(policy(s) + size * spread * normal, low, high)
             moved = model.transition(s, action, xi)
             reward = model.reward(s, action, moved)
             return Transition(s, action, xi, moved, reward, left, model.terminal(moved))
@@ -279,28 +285,25 @@ class Trainer(eqx.Module):
             index = store.recent(rows)
         batch = store.take(index)
 
-        def target(row: Transition):
-            action = self.act(state.slow_policy, row.next_state)
-            left = row.steps_left - 1
-            future = self.value(state.slow_critic, row.next_state, action, left)
-            future = jnp.where(row.ended, 0.0, future)
-            return row.reward / state.reward_scale + self.discount * future
+        slow_policy, slow_critic = self.policy(state.slow_policy), self.critic(state.slow_critic)
+        following = slow_policy.batch(batch.next_state)
+        future = self.values(slow_critic, batch.next_state, following, batch.steps_left - 1)
+        future = jnp.where(batch.ended, 0.0, future)
+        targets = batch.reward / state.reward_scale + self.discount * future
+        critic = self.critic(state.critic)
 
-        targets = jax.vmap(target)(batch)
-
-        def loss(critic):
-            q = jax.vmap(lambda row: self.value(critic, row.state, row.action, row.steps_left))(
-                batch
-            )
+        def loss(network):
+            seeing = Critic(network, critic.scaling, critic.model)
+            q = self.values(seeing, batch.state, batch.action, batch.steps_left)
             errors = targets - q
             return jnp.mean(weights * errors**2), errors
 
-        (value, errors), gradient = jax.value_and_grad(loss, has_aux=True)(state.critic)
+        (value, errors), gradient = jax.value_and_grad(loss, has_aux=True)(critic.network)
         if self.config.prioritised:
             store = store.reprioritise(index, errors)
         state = self.watch(state, 3, jnp.isfinite(value))
         critic, optimizer, mean_norm, norm = self.ascend(
-            state, state.critic, gradient, state.critic_optimizer, state.critic_norm,
+            state, state.critic, flatten(gradient), state.critic_optimizer, state.critic_norm,
             -self.config.critic_rate,
         )  # fmt: skip
         state = eqx.tree_at(
@@ -325,7 +328,7 @@ class Trainer(eqx.Module):
         gradients = jax.vmap(lambda sample: estimator(sample))(samples)
         gradient = bound.pull_back(self.policy(state.policy), gradients, config.inward)
         policy, optimizer, mean_norm, norm = self.ascend(
-            state, state.policy, gradient, state.policy_optimizer, state.policy_norm,
+            state, state.policy, flatten(gradient), state.policy_optimizer, state.policy_norm,
             config.policy_rate,
         )  # fmt: skip
         state = self.watch(state, 4, jnp.isfinite(norm))
@@ -339,11 +342,11 @@ class Trainer(eqx.Module):
     def estimator(self, state: State) -> bound.Estimator:
         """The configured estimator at θ^m, in the reward's own units."""
 
-        def policy(s):
-            return self.act(state.policy, s)
+        policy = frozen(self.policy(state.policy))
+        slow_critic = self.critic(state.slow_critic)
 
         def critic(s, a, left):
-            return state.reward_scale * self.value(state.slow_critic, s, a, left)
+            return state.reward_scale * self.value(slow_critic, s, a, left)
 
         def value(s, left):
             return critic(s, policy(s), left)
@@ -356,28 +359,27 @@ class Trainer(eqx.Module):
             return bound.Score(*shared, self.config.baseline, stored)
         return bound.CriticOnly(*shared, critic)
 
-    def ascend(self, state: State, network, gradient, optimizer, mean_norm, rate: float):
+    def ascend(self, state: State, parameters, gradient, optimizer, mean_norm, rate: float):
         """One optimiser step along the gradient, cut where it is unusually long."""
-        norm = optax.global_norm(gradient)
+        norm = jnp.sqrt(jnp.sum(gradient**2))
         known = jnp.where(mean_norm > 0, mean_norm, norm)
         if self.config.clip > 0:
             factor = jnp.minimum(1.0, self.config.clip * known / jnp.maximum(norm, 1e-30))
         else:
             factor = jnp.ones(())
         good = (state.fault == 0) & jnp.isfinite(norm)
-        gradient = jax.tree.map(lambda g: jnp.where(good, -factor * g, 0.0), gradient)
+        gradient = jnp.where(good, -factor * gradient, 0.0)
         decay = 1 - (1 - self.config.final_rate) * self.progress(state)
         updates, optimizer = self.optimizer(rate * decay).update(gradient, optimizer)
-        updates = jax.tree.map(lambda u: jnp.where(good, u, 0.0), updates)
         new_norm = jnp.where(good, 0.99 * known + 0.01 * jnp.minimum(norm, 10 * known), mean_norm)
-        return optax.apply_updates(network, updates), optimizer, new_norm, norm
+        return jnp.where(good, parameters + updates, parameters), optimizer, new_norm, norm
 
     def update_targets(self, state: State) -> State:
         """θ' ← τ θ + (1 − τ) θ', and ψ' likewise."""
         rate = self.config.target_rate
 
         def follow(slow, fast):
-            return jax.tree.map(lambda a, b: a + rate * (b - a), slow, fast)
+            return slow + rate * (fast - slow)
 
         return eqx.tree_at(
             lambda s: (s.slow_policy, s.slow_critic),

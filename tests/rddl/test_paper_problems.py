@@ -25,19 +25,22 @@ def compiled():
 
 
 def samples(problem, count=32):
-    keys = jax.random.split(jax.random.key(3), 3)
-    states = problem.starts(keys[0], (count,))
-    low, high = jax.vmap(problem.model.bounds)(states)
-    actions = low + jax.random.uniform(keys[1], low.shape) * (high - low)
-    return states, actions, problem.model.law.sample(keys[2], (count,))
+    draw = np.random.default_rng(3)
+    states = draw.uniform(*map(np.asarray, problem.region), (count, problem.state_size))
+    noises = draw.gamma(2.0, size=(count, problem.model.law.size))
+    shares = draw.uniform(size=(count, problem.action_size))
+    return [np.float32(x) for x in (states, shares, noises)]
 
 
-def outputs(model, states, actions, noises):
+def outputs(model, states, shares, noises):
     """What a planner uses of a model, at each of the samples."""
 
     @jax.jit
     @jax.vmap
-    def compute(state, action, noise):
+    def compute(state, share, noise):
+        low, high = model.bounds(state)
+        action = low + share * (high - low)
+
         def value(state, action, noise):
             following = model.transition(state, action, noise)
             return model.reward(state, action, following) + jnp.sum(following), following
@@ -46,11 +49,11 @@ def outputs(model, states, actions, noises):
         return {
             "next state": following,
             "reward": model.reward(state, action, following),
-            "bounds": model.bounds(state),
+            "bounds": (low, high),
             "derivatives": slopes,
         }
 
-    return compute(states, actions, noises)
+    return compute(states, shares, noises)
 
 
 def check_equality(name, compiled):

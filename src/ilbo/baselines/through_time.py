@@ -62,21 +62,22 @@ class Metrics(NamedTuple):
 
 
 def total_rewards(
-    model: Model, policy, noise: Float[Array, "horizon k"], start: Float[Array, " n"]
-) -> Float[Array, ""]:
-    """The undiscounted return along the noise; its gradient recomputes each step's network."""
+    model: Model, policy: Policy, noise: Float[Array, "horizon b k"], start: Float[Array, " n"]
+) -> Float[Array, " b"]:
+    """Undiscounted returns along the noise; their gradient recomputes each step's network."""
 
     @jax.checkpoint
     def step(carry, xi):
-        state, alive = carry
-        action = policy(state)
-        moved = model.transition(state, action, xi)
-        reward = jnp.where(alive, model.reward(state, action, moved), 0.0)
-        moved = jnp.where(alive, moved, state)
-        return (moved, alive & ~model.terminal(moved)), reward
+        states, alive = carry
+        actions = policy.batch(states)
+        moved = jax.vmap(model.transition)(states, actions, xi)
+        rewards = jnp.where(alive, jax.vmap(model.reward)(states, actions, moved), 0.0)
+        moved = jnp.where(alive[:, None], moved, states)
+        return (moved, alive & ~jax.vmap(model.terminal)(moved)), rewards
 
-    _, rewards = jax.lax.scan(step, (start, ~model.terminal(start)), noise)
-    return jnp.sum(rewards)
+    starts = jnp.broadcast_to(start, (noise.shape[1], *start.shape))
+    _, rewards = jax.lax.scan(step, (starts, ~jax.vmap(model.terminal)(starts)), noise)
+    return jnp.sum(rewards, axis=0)
 
 
 class Trainer(eqx.Module):
@@ -99,19 +100,17 @@ class Trainer(eqx.Module):
             return optax.adam(rate, eps=1e-15)
         return optax.rmsprop(rate, decay=0.9, eps=1e-15)
 
-    def loss(self, network, noise: Float[Array, "batch horizon k"]):
+    def loss(self, network, noise: Float[Array, "horizon batch k"]):
         """The loss of a batch and its mean total reward."""
-        policy = self.policy(network)
-        totals = jax.vmap(
-            lambda xi: total_rewards(self.problem.model, policy, xi, self.problem.initial_state)
-        )(noise)
+        problem = self.problem
+        totals = total_rewards(problem.model, self.policy(network), noise, problem.initial_state)
         mean = jnp.mean(totals)
         return (-mean if self.config.loss == "linear" else jnp.mean(totals**2)), mean
 
     def epoch(self, state: State) -> tuple[State, Metrics]:
         config, problem = self.config, self.problem
         key, noise_key = jax.random.split(state.key)
-        noise = draw_noise(problem.model, noise_key, (config.batch, problem.horizon))
+        noise = draw_noise(problem.model, noise_key, (problem.horizon, config.batch))
         (_, mean), gradient = jax.value_and_grad(self.loss, has_aux=True)(state.policy, noise)
         norm = jnp.sqrt(sum(jnp.sum(part**2) for part in jax.tree.leaves(gradient)))
         good = (state.fault == 0) & jnp.isfinite(mean) & jnp.isfinite(norm)

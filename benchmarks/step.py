@@ -1,0 +1,222 @@
+"""Time of a training step beside its floor: the same matrix products and nothing else.
+
+    python benchmarks/step.py [--problems reservoir-20 ...] [--json step.json]
+    PJRT_NPROC=1 python benchmarks/step.py       # one thread, as `ilbo plan` runs a single seed
+
+A step is one environment step, one critic update and one policy update. The floor runs, in the
+same process and in turns with it, the matrix products of that step: same shapes, same number, same
+order, one feeding the next, so that the compiler can drop none. `ratio` is the step over its floor.
+The parts are the same program with all but one part left out; they need not add up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ilbo
+from ilbo import versions
+from ilbo.networks import ENCODING, outer
+from ilbo.planner import Planner
+from ilbo.training import Trainer
+
+LAYERS = {"one": (2048,), "four": (256, 128, 64, 32)}
+
+
+def mild(product):
+    """A number near 1 that depends on the product, whatever its size."""
+    return 1 + 0.1 * jnp.tanh(jnp.ravel(product)[0])
+
+
+class Products:
+    """The matrix products of passes through a network, chained by `token` so that all must run."""
+
+    def __init__(self, sizes: list[int], key: int):
+        keys = jax.random.split(jax.random.key(key), len(sizes))
+        shapes = itertools.pairwise(sizes)
+        self.weights = [
+            jax.random.normal(k, shape) / shape[0] ** 0.5
+            for k, shape in zip(keys, shapes, strict=False)
+        ]
+
+    def forward(self, batch: int, token):
+        """One product a layer; returns the layers' inputs, which a backward pass needs."""
+        inputs = [jnp.full((batch, len(self.weights[0])), token)]
+        for weight in self.weights:
+            inputs.append(inputs[-1] @ weight)
+        return inputs, mild(inputs[-1])
+
+    def backward(self, batch: int, token, into_inputs: bool = True):
+        """One product a layer with the transposed weights; returns the slopes at all layers.
+
+        A gradient in the weights alone can do without that in the inputs.
+        """
+        slopes = [jnp.full((batch, self.weights[-1].shape[1]), token)]
+        for weight in reversed(self.weights[0 if into_inputs else 1 :]):
+            slopes.append(slopes[-1] @ weight.T)
+        slopes = slopes[::-1]
+        return (slopes if into_inputs else [None, *slopes]), mild(slopes[0])
+
+    def gradient(self, inputs, slopes):
+        """The gradient in the weights: one product a layer."""
+        pairs = zip(inputs[:-1], slopes[1:], strict=True)
+        products = jax.lax.optimization_barrier([outer(x, slope) for x, slope in pairs])
+        return sum(mild(product) for product in products)
+
+
+def floor(trainer: Trainer, steps: int) -> Callable:
+    """A program of the steps' matrix products alone: token [] → token []."""
+    problem, config = trainer.problem, trainer.config
+    n, m, layers = problem.state_size, problem.action_size, list(config.layers)
+    policy = Products([n, *layers, m], 0)
+    critic = Products([2 * ENCODING, *layers, 1], 1)
+    of_state, of_action = Products([n + 1, ENCODING], 2), Products([m, ENCODING], 3)
+    batch = config.policy_batch * config.draws
+
+    def value(batch, token):
+        """Q(s, μ(s)), forward."""
+        token = policy.forward(batch, token)[1]
+        return critic_forward(batch, token)[1]
+
+    def critic_forward(batch, token):
+        passes = []
+        for network in (of_state, of_action, critic):
+            inputs, token = network.forward(batch, token)
+            passes.append(inputs)
+        return passes, token
+
+    def critic_update(token):
+        token = value(config.critic_batch, token)
+        (states, actions, encoded), token = critic_forward(config.critic_batch, token)
+        slopes, token = critic.backward(config.critic_batch, token)
+        left, right = jnp.split(slopes[0], 2, axis=1)
+        return (
+            critic.gradient(encoded, slopes)
+            + of_state.gradient(states, [None, left])
+            + of_action.gradient(actions, [None, right])
+            + 0 * token
+        )
+
+    def policy_update(token):
+        def forward(token, _):
+            return policy.forward(batch, token)[1], None
+
+        def backward(token, _):
+            return policy.backward(batch, token)[1], None
+
+        token, _ = jax.lax.scan(forward, token, None, trainer.rolled)
+        token = value(batch, token)
+        for network in (critic, of_state, of_action):
+            token = network.backward(batch, token)[1]
+        token, _ = jax.lax.scan(backward, token, None, trainer.rolled)
+        inputs, token = policy.forward(batch * config.window, token)
+        slopes, token = policy.backward(batch * config.window, token, into_inputs=False)
+        return policy.gradient(inputs, slopes) + 0 * token
+
+    def step(token, _):
+        token = policy.forward(config.parallel, token)[1]
+        return mild(policy_update(mild(critic_update(token)))), None
+
+    return jax.jit(lambda token: jax.lax.scan(step, token, None, steps)[0])
+
+
+def part(trainer: Trainer, update: Callable, steps: int) -> Callable:
+    """A program that runs one part of the step over and over: state → state."""
+
+    def program(state):
+        key, draw_key = jax.random.split(state.key)
+        state = eqx.tree_at(lambda s: s.key, state, key)
+        draws = trainer.draw(draw_key, steps)
+        return jax.lax.scan(lambda s, d: (update(s, d), None), state, draws)[0]
+
+    return eqx.filter_jit(donate="all")(program)
+
+
+def parts(trainer: Trainer) -> dict[str, Callable]:
+    return {
+        "step": lambda s, d: trainer.step(s, d)[0],
+        "act and store": trainer.explore,
+        "critic": lambda s, d: trainer.update_critic(s, d.critic_rows[0])[0],
+        "policy": lambda s, d: trainer.update_policy(s, d.policy_rows[0], d.window[0])[0],
+        "targets": lambda s, d: trainer.update_targets(s),
+    }
+
+
+def measure(problem: ilbo.Problem, layers: str, depth: int, steps: int, repeats: int) -> dict:
+    """Microseconds a step of the step, its floor and its parts, timed in turns."""
+    config = ilbo.ILBO(layers=LAYERS[layers], depth=depth)
+    planner = Planner(problem, config, (0,), 500)
+    trainer = planner.trainer
+    products = floor(trainer, steps)
+    programs = {name: part(trainer, update, steps) for name, update in parts(trainer).items()}
+    states = {name: planner.start()[0].state for name in programs}
+    compiling = {}
+    for name, program in programs.items():
+        began = time.perf_counter()
+        states[name] = jax.block_until_ready(program(states[name]))
+        compiling[name] = time.perf_counter() - began
+    token = jax.block_until_ready(products(jnp.ones(())))
+    times: dict[str, list[float]] = {name: [] for name in (*programs, "floor")}
+    for _ in range(repeats):
+        began = time.perf_counter()
+        jax.block_until_ready(products(token))
+        times["floor"].append(time.perf_counter() - began)
+        for name, program in programs.items():
+            began = time.perf_counter()
+            states[name] = jax.block_until_ready(program(states[name]))
+            times[name].append(time.perf_counter() - began)
+    micro = {name: float(np.median(t)) / steps * 1e6 for name, t in times.items()}
+    ratio = float(np.median(np.array(times["step"]) / np.array(times["floor"])))
+    return {
+        "problem": problem.name, "layers": layers, "depth": depth, "ratio": ratio,
+        "compile_s": compiling["step"], "microseconds": micro,
+    }  # fmt: skip
+
+
+def row(result: dict) -> str:
+    micro = result["microseconds"]
+    names = ("step", "floor", "act and store", "critic", "policy", "targets")
+    figures = " | ".join(f"{micro[name]:,.0f}" for name in names)
+    return (
+        f"| {result['problem']} | {result['layers']} | {result['depth']} | "
+        f"{result['ratio']:.2f} | {figures} | {result['compile_s']:.1f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problems", nargs="*", default=["navigation-3", "hvac-6", "reservoir-20"])
+    parser.add_argument("--layers", nargs="*", default=list(LAYERS), choices=list(LAYERS))
+    parser.add_argument("--depths", nargs="*", type=int, default=[1, 8])
+    parser.add_argument("--steps", type=int, default=100, help="of a timed call")
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--json", type=Path, help="write the results here as well")
+    options = parser.parse_args()
+    print(
+        "| problem | layers | depth | ratio | step µs | floor µs | act and store | critic | "
+        "policy | targets | compile s |\n| " + " | ".join(["---"] * 11) + " |"
+    )
+    results = []
+    for name, layers, depth in itertools.product(options.problems, options.layers, options.depths):
+        results.append(measure(ilbo.make(name), layers, depth, options.steps, options.repeats))
+        print(row(results[-1]), flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    where = versions.environment()
+    print(f"peak memory {peak:,.0f} MiB; {where['device']}; {where['packages']}; {where['commit']}")
+    if options.json:
+        content = {"environment": where, "peak_mib": peak, "results": results}
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
