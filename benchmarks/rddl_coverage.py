@@ -121,11 +121,11 @@ def finished(path: Path) -> dict[str, dict]:
     return {line["problem"]: line for line in map(json.loads, lines)}
 
 
-def table(results: dict[str, dict]) -> str:
+def table(path: Path) -> str:
     """The results in Markdown."""
     head = ["problem", "state", "action", "noise", "bounds", "density", "random", "ILBO", "notes"]
     rows = [head, ["---"] * len(head)]
-    for name, r in sorted(results.items()):
+    for name, r in sorted(finished(path).items()):
         if not r["compiles"]:
             rows.append([name, *["–"] * 7, r["why"]])
             continue
@@ -164,7 +164,7 @@ def main() -> None:
         for name in options.only or candidates():
             if name not in done:
                 run(name, options.out)
-    print(table(finished(options.out)))
+    print(table(options.out))
 
 
 def run(name: str, out: Path) -> None:

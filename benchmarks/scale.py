@@ -59,7 +59,8 @@ def points(options: argparse.Namespace):
         yield ilbo.make(options.problems[-1]), {"parallel": count}, 1
 
 
-def table(results: list[dict]) -> str:
+def table(path: Path) -> str:
+    results = [json.loads(line) for line in path.read_text().splitlines()]
     lines = [
         "| problem | seeds | layers | parallel | µs a step | µs a step and seed | compile s | "
         "peak MiB | device |",
@@ -86,7 +87,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path, help="only print the table of this file")
     options = parser.parse_args()
     if options.table:
-        print(table([json.loads(line) for line in options.table.read_text().splitlines()]))
+        print(table(options.table))
         return
     for problem, changes, seeds in points(options):
         config = ilbo.ILBO(

@@ -6,7 +6,7 @@
 A step is one environment step, one critic update and one policy update. The floor runs, in the
 same process and in turns with it, the matrix products of that step: same shapes, same number, same
 order, one feeding the next, so that the compiler can drop none. `ratio` is the step over its floor.
-The parts are the same program with all but one part left out; they need not add up.
+With `--parts`, the same for programs of one part each; these need not add up.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ilbo.networks import ENCODING, outer
 from ilbo.planner import Planner
 from ilbo.training import Trainer
 
+TIMED = ("step", "floor", "act and store", "critic", "policy", "targets")
 LAYERS = {"one": (2048,), "four": (256, 128, 64, 32)}
 
 
@@ -142,9 +143,12 @@ def part(trainer: Trainer, update: Callable, steps: int) -> Callable:
     return eqx.filter_jit(donate="all")(program)
 
 
+def whole(trainer: Trainer) -> dict[str, Callable]:
+    return {"step": lambda s, d: trainer.step(s, d)[0]}
+
+
 def parts(trainer: Trainer) -> dict[str, Callable]:
     return {
-        "step": lambda s, d: trainer.step(s, d)[0],
         "act and store": trainer.explore,
         "critic": lambda s, d: trainer.update_critic(s, d.critic_rows[0])[0],
         "policy": lambda s, d: trainer.update_policy(s, d.policy_rows[0], d.window[0])[0],
@@ -152,13 +156,16 @@ def parts(trainer: Trainer) -> dict[str, Callable]:
     }
 
 
-def measure(problem: ilbo.Problem, layers: str, depth: int, steps: int, repeats: int) -> dict:
+def measure(
+    problem: ilbo.Problem, layers: str, depth: int, steps: int, repeats: int, with_parts: bool
+) -> dict:
     """Microseconds a step of the step, its floor and its parts, timed in turns."""
     config = ilbo.ILBO(layers=LAYERS[layers], depth=depth)
     planner = Planner(problem, config, (0,), 500)
     trainer = planner.trainer
     products = floor(trainer, steps)
-    programs = {name: part(trainer, update, steps) for name, update in parts(trainer).items()}
+    updates = whole(trainer) | (parts(trainer) if with_parts else {})
+    programs = {name: part(trainer, update, steps) for name, update in updates.items()}
     states = {name: planner.start()[0].state for name in programs}
     compiling = {}
     for name, program in programs.items():
@@ -183,10 +190,20 @@ def measure(problem: ilbo.Problem, layers: str, depth: int, steps: int, repeats:
     }  # fmt: skip
 
 
+HEAD = (
+    f"| problem | layers | depth | ratio | {' | '.join(f'{name} µs' for name in TIMED)} | "
+    f"compile s |\n| {' | '.join(['---'] * (len(TIMED) + 5))} |"
+)
+
+
+def table(path: Path) -> str:
+    """The table of a file that `--json` wrote."""
+    return "\n".join([HEAD, *map(row, json.loads(path.read_text())["results"])])
+
+
 def row(result: dict) -> str:
     micro = result["microseconds"]
-    names = ("step", "floor", "act and store", "critic", "policy", "targets")
-    figures = " | ".join(f"{micro[name]:,.0f}" for name in names)
+    figures = " | ".join(f"{micro[name]:,.0f}" if name in micro else "–" for name in TIMED)
     return (
         f"| {result['problem']} | {result['layers']} | {result['depth']} | "
         f"{result['ratio']:.2f} | {figures} | {result['compile_s']:.1f} |"
@@ -200,15 +217,13 @@ def main() -> None:
     parser.add_argument("--depths", nargs="*", type=int, default=[1, 8])
     parser.add_argument("--steps", type=int, default=100, help="of a timed call")
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--parts", action="store_true", help="time the parts of a step as well")
     parser.add_argument("--json", type=Path, help="write the results here as well")
     options = parser.parse_args()
-    print(
-        "| problem | layers | depth | ratio | step µs | floor µs | act and store | critic | "
-        "policy | targets | compile s |\n| " + " | ".join(["---"] * 11) + " |"
-    )
+    print(HEAD)
     results = []
     for name, layers, depth in itertools.product(options.problems, options.layers, options.depths):
-        results.append(measure(ilbo.make(name), layers, depth, options.steps, options.repeats))
+        results.append(measure(ilbo.make(name), layers, depth, options.steps, options.repeats, options.parts))
         print(row(results[-1]), flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     where = versions.environment()

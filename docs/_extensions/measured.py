@@ -1,6 +1,7 @@
 """What was measured, as it lies in docs/results.
 
-`quality` is the table of benchmarks/quality.py over quality.jsonl; `studies` lists the pages there.
+`measured BENCHMARK FILE` is the table that benchmarks/BENCHMARK.py makes of docs/results/FILE;
+`studies` lists the pages there.
 """
 
 import importlib.util
@@ -11,24 +12,27 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 DOCS = Path(__file__).parents[1]
-DATA = DOCS / "results" / "quality.jsonl"
-BENCHMARK = DOCS.parent / "benchmarks" / "quality.py"
+RESULTS = DOCS / "results"
 
 
-class Quality(SphinxDirective):
+class Measured(SphinxDirective):
+    required_arguments = 2
+
     def run(self) -> list[nodes.Node]:
-        self.env.note_dependency(str(DATA))
-        spec = importlib.util.spec_from_file_location("quality_benchmark", BENCHMARK)
+        name, data = self.arguments[0], RESULTS / self.arguments[1]
+        self.env.note_dependency(str(data))
+        path = DOCS.parent / "benchmarks" / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
         assert spec is not None
         assert spec.loader is not None
         benchmark = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(benchmark)
-        return self.parse_text_to_nodes(benchmark.table(DATA))
+        return self.parse_text_to_nodes(benchmark.table(data))
 
 
 class Studies(SphinxDirective):
     def run(self) -> list[nodes.Node]:
-        pages = sorted(page.stem for page in DATA.parent.glob("*.md"))
+        pages = sorted(page.stem for page in RESULTS.glob("*.md"))
         if not pages:
             return []
         tree = "\n".join(
@@ -38,6 +42,6 @@ class Studies(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_directive("quality", Quality)
+    app.add_directive("measured", Measured)
     app.add_directive("studies", Studies)
     return {"parallel_read_safe": True}

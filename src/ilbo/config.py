@@ -158,7 +158,8 @@ class ILBO:
             estimator="score", baseline="value", next_states="stored", depth=1, window=1,
             inward=0.0, critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
             critic_rate=1e-3, final_rate=1.0, policy_batch=64, critic_batch=64,
-            critic_store=1_000_000, policy_store=1_000, own_start=0.0, final_exploration=0.002, episodes=5_000,
+            critic_store=1_000_000, policy_store=1_000, own_start=0.0,
+            final_exploration=0.002, episodes=5_000,
         )  # fmt: skip
         return cls(**(settings | changes))
 

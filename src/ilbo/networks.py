@@ -6,10 +6,12 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ilbo.model import Model, Problem
@@ -141,7 +143,7 @@ def flatten(network) -> Float[Array, " p"]:
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(network)])
 
 
-def unflatten(vector: Float[Array, " p"], shape):
+def unflatten(vector: Float[Array | np.ndarray, " p"], shape):
     """The network of this shape with these parameters."""
     leaves, structure = jax.tree.flatten(shape)
     ends = itertools.accumulate(math.prod(leaf.shape) for leaf in leaves)
@@ -172,7 +174,8 @@ class Scaling(eqx.Module):
 class Policy(eqx.Module):
     """A deep reactive policy: state [n] → action [m] within the model's bounds at the state."""
 
-    network: MLP
+    network: Any
+    """An `MLP`, or another way to compute the same."""
     scaling: Scaling
     model: Model
 
@@ -182,7 +185,9 @@ class Policy(eqx.Module):
         return cls(network, Scaling.of(problem), problem.model)
 
     @classmethod
-    def of(cls, vector: Float[Array, " p"], problem: Problem, layers: Sequence[int]) -> Policy:
+    def of(
+        cls, vector: Float[Array | np.ndarray, " p"], problem: Problem, layers: Sequence[int]
+    ) -> Policy:
         """The policy whose parameters, flattened, are the vector."""
         network = unflatten(vector, _policy_shape(problem.state_size, problem.action_size, layers))
         return cls(network, Scaling.of(problem), problem.model)
@@ -256,7 +261,9 @@ class Critic(eqx.Module):
         return cls(network, Scaling.of(problem), problem.model)
 
     @classmethod
-    def of(cls, vector: Float[Array, " p"], problem: Problem, layers: Sequence[int]) -> Critic:
+    def of(
+        cls, vector: Float[Array | np.ndarray, " p"], problem: Problem, layers: Sequence[int]
+    ) -> Critic:
         """The critic whose parameters, flattened, are the vector."""
         network = unflatten(vector, _critic_shape(problem.state_size, problem.action_size, layers))
         return cls(network, Scaling.of(problem), problem.model)

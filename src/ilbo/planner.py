@@ -207,7 +207,7 @@ class Planner:
             yield from runs
 
     def policy(self, parameters: Float[Array, " p"]) -> Policy:
-        return self.trainer.policy(np.asarray(parameters))
+        return self.trainer.policy(np.asarray(parameters))  # slices of NumPy need no compiling
 
     def fault(self, run: Run) -> str | None:
         code = int(run.state.fault)

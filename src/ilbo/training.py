@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
@@ -159,7 +160,7 @@ class Trainer(eqx.Module):
         state = jnp.where(own[:, None], self.problem.initial_state, region)
         return Episodes(state, jnp.full(len(own), self.problem.horizon))
 
-    def policy(self, theta: Float[Array, " p"]) -> Policy:
+    def policy(self, theta: Float[Array | np.ndarray, " p"]) -> Policy:
         return Policy.of(theta, self.problem, self.config.layers)
 
     def critic(self, psi: Float[Array, " q"]) -> Critic:

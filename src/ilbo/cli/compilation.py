@@ -1,4 +1,4 @@
-"""Compiled programs kept on disk, so that the second run of a kind starts in seconds."""
+"""How compiled programs are kept and run."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def keep_compiled_programs() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+
+
+def use_one_thread() -> None:
+    """One thread for the programs of this process, where they train a single seed on a CPU.
+
+    A step is a chain of small operations: handing them from core to core takes longer than they do.
+    Must be called before JAX is used.
+    """
+    os.environ.setdefault("PJRT_NPROC", "1")
 
 
 def cache_folder() -> Path:

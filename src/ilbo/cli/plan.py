@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from ilbo.cli import fields
+from ilbo.cli.compilation import keep_compiled_programs, use_one_thread
 from ilbo.cli.fields import Settings
 from ilbo.cli.types import MaybePath, MaybeText
 
@@ -48,8 +49,6 @@ class Command:
     """Each goes before the same setting of --config, which goes before the preset."""
 
     def run(self) -> int:
-        from ilbo.cli.compilation import keep_compiled_programs
-
         keep_compiled_programs()
         return self._resume(self.resume) if self.resume is not None else self._start()
 
@@ -64,6 +63,8 @@ class Command:
         values: dict[str, Any] = file | fields.given(self.settings)
         config = settings.config(values.get("preset", "default"), values)
         seeds = _seeds(values.get("seed", 0), values.get("seeds", 1))
+        if len(seeds) == 1:
+            use_one_thread()
         name, instance = self.problem, self.instance
         if name is None:
             name, instance = file.get("problem"), file.get("instance")
@@ -94,6 +95,8 @@ class Command:
                 f"--resume takes everything from the folder {str(path)!r}: leave out {clash[0]}."
             )
         saved = read_run(path)
+        if len(saved.seeds) == 1:
+            use_one_thread()
         if saved.result is not None:
             note(f"The run in {path} has finished.")
             self._show(saved.result, path)
