@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ilbo
-from ilbo.networks import Critic, Policy, in_units_of_bounds, into_bounds
+from ilbo.frozen import frozen
+from ilbo.networks import MLP, Critic, Policy, flatten, in_units_of_bounds, into_bounds
 from names import QUICK
 
 bound = st.one_of(st.floats(-1e3, 1e3, width=32), st.just(np.inf))
@@ -51,3 +52,48 @@ def test_the_first_layer_sees_how_far_a_state_lies_from_the_centre():
     center = policy.scaling.center
     near, far = policy(center + 1.0), policy(center + 8.0)
     assert float(jnp.max(jnp.abs(near - far))) > 1e-3
+
+
+@pytest.mark.parametrize("batch", [(), (7,)])
+def test_derivatives_by_hand_are_those_of_the_formula(batch):
+    """The hidden layer and the linear one have derivatives of their own, for speed."""
+    network = MLP.init(jax.random.key(0), 3, (16, 8), 2, gain=1.0)
+    shaken = jax.tree.map(lambda x: x + 0.3 * jnp.sin(jnp.arange(x.size).reshape(x.shape)), network)
+    x = jax.random.normal(jax.random.key(1), (*batch, 3))
+
+    def plain(network, x):
+        for layer in network.hidden:
+            y = x @ layer.dense.weight + layer.dense.bias
+            y = (y - y.mean(-1, keepdims=True)) / jnp.sqrt(y.var(-1, keepdims=True) + 1e-5)
+            x = jnp.maximum(y * layer.scale + layer.shift, 0)
+        return x @ network.output.weight + network.output.bias
+
+    def loss(function):
+        return lambda network, x: jnp.sum(jnp.sin(function(network, x)))
+
+    wanted = jax.grad(loss(plain), (0, 1))(shaken, x)
+    found = jax.grad(loss(lambda network, x: network(x)), (0, 1))(shaken, x)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), found, wanted)
+
+
+def test_a_frozen_policy_is_the_same_function_with_the_same_slopes():
+    problem = ilbo.make("reservoir-10")
+    policy = Policy.init(jax.random.key(0), problem, (32, 16))
+    policy = jax.tree.map(lambda x: x + 0.01 * jnp.cos(jnp.arange(x.size)).reshape(x.shape), policy)
+    states = problem.starts(jax.random.key(1), (20,))
+
+    @jax.jit
+    @jax.vmap
+    def both(state):
+        fast = frozen(policy)
+        return (policy(state), jax.jacrev(policy)(state)), (fast(state), jax.jacrev(fast)(state))
+
+    for wanted, found in zip(*both(states), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_parameters_flattened_and_back():
+    problem = ilbo.make("navigation-3")
+    policy = Policy.init(jax.random.key(0), problem, (8, 4))
+    again = Policy.of(flatten(policy.network), problem, (8, 4))
+    jax.tree.map(np.testing.assert_array_equal, policy, again)
