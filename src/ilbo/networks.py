@@ -146,11 +146,10 @@ def flatten(network) -> Float[Array, " p"]:
 def unflatten(vector: Float[Array | np.ndarray, " p"], shape):
     """The network of this shape with these parameters."""
     leaves, structure = jax.tree.flatten(shape)
-    ends = itertools.accumulate(math.prod(leaf.shape) for leaf in leaves)
-    begins = itertools.accumulate((math.prod(leaf.shape) for leaf in leaves), initial=0)
+    cuts = itertools.accumulate((math.prod(leaf.shape) for leaf in leaves), initial=0)
     parts = [
         jnp.asarray(vector[begin:end].reshape(leaf.shape))
-        for leaf, begin, end in zip(leaves, begins, ends, strict=False)
+        for leaf, (begin, end) in zip(leaves, itertools.pairwise(cuts), strict=True)
     ]
     return jax.tree.unflatten(structure, parts)
 
