@@ -11,8 +11,8 @@ SMALL = {"layers": (64, 32), "depth": 5, "window": 5, "evaluate_every": 20}
     ("name", "episodes", "at_least"),
     [  # a random policy's mean is about −216, −2.18 M and −38,700
         ("navigation-3", 60, -110.0),
-        ("hvac-3", 40, -1_200_000.0),
-        ("reservoir-10", 40, -9_000.0),
+        pytest.param("hvac-3", 40, -1_200_000.0, marks=pytest.mark.slow),
+        pytest.param("reservoir-10", 40, -9_000.0, marks=pytest.mark.slow),
     ],
 )
 def test_learns_from_few_episodes(name, episodes, at_least):
