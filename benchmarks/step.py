@@ -223,7 +223,9 @@ def main() -> None:
     print(HEAD)
     results = []
     for name, layers, depth in itertools.product(options.problems, options.layers, options.depths):
-        results.append(measure(ilbo.make(name), layers, depth, options.steps, options.repeats, options.parts))
+        results.append(
+            measure(ilbo.make(name), layers, depth, options.steps, options.repeats, options.parts)
+        )
         print(row(results[-1]), flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     where = versions.environment()
