@@ -46,7 +46,7 @@ def estimates(estimator, draws, count=20_000, steps=1, state=STATE):
     def one(xi):
         action = policy(state)
         moved = model.transition(state, action, xi[0, 0])
-        sample = bound.Sample(state, jnp.array(1000), xi, action, moved)
+        sample = bound.Sample(state, jnp.array(1000), xi, moved)
         return estimator(sample).gradients[0]
 
     return np.asarray(jax.jit(jax.vmap(one))(noise), np.float64)
@@ -91,7 +91,7 @@ def antithetic(estimator, steps, state, steps_left):
     state = jnp.array(state)
 
     def at(xi):
-        sample = bound.Sample(state, jnp.array(steps_left), xi, jnp.zeros(2), state)
+        sample = bound.Sample(state, jnp.array(steps_left), xi, state)
         return estimator(sample)
 
     first, second = at(noise), at(-noise)

@@ -37,10 +37,8 @@ class Sample(NamedTuple):
     steps_left: Int[Array, ""]
     noise: Float[Array, "draws steps k"]
     """Noise of the steps to take: window + depth − 1 of them."""
-    action: Float[Array, " m"]
-    """The action that was taken here, exploration included."""
     next_state: Float[Array, " n"]
-    """The state that it led to."""
+    """The state that followed it."""
 
 
 class ActionGradient(NamedTuple):
@@ -105,7 +103,7 @@ class Pathwise(Estimator):
     window: int = eqx.field(static=True)
 
     def __call__(self, sample: Sample) -> ActionGradient:
-        nudges = jnp.zeros((self.window, sample.action.shape[0]))
+        nudges = jnp.zeros((self.window, jax.eval_shape(self.policy, sample.state).shape[0]))
         rest = sample.noise.shape[1] - self.window
 
         def roll(noise):

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -170,35 +170,51 @@ class Scaling(eqx.Module):
         return (state - self.center) / self.half
 
 
-class Policy(eqx.Module):
-    """A deep reactive policy: state [n] → action [m] within the model's bounds at the state."""
+class OnProblem(eqx.Module):
+    """A network with what it must know of a problem; states and actions may have leading axes."""
 
     network: Any
-    """An `MLP`, or another way to compute the same."""
+    """What `draw` gives, or another way to compute the same."""
     scaling: Scaling
     model: Model
 
+    @staticmethod
+    def draw(key: Key[Array, ""], states: int, actions: int, layers: Sequence[int]) -> Any:
+        """A fresh network for so many components."""
+        raise NotImplementedError
+
     @classmethod
-    def init(cls, key: Key[Array, ""], problem: Problem, layers: Sequence[int]) -> Policy:
-        network = MLP.init(key, problem.state_size, layers, problem.action_size, gain=0.1)
+    def init(cls, key: Key[Array, ""], problem: Problem, layers: Sequence[int]) -> Self:
+        network = cls.draw(key, problem.state_size, problem.action_size, layers)
         return cls(network, Scaling.of(problem), problem.model)
 
     @classmethod
     def of(
-        cls, vector: Float[Array | np.ndarray, " p"], problem: Problem, layers: Sequence[int]
-    ) -> Policy:
-        """The policy whose parameters, flattened, are the vector."""
-        network = unflatten(vector, _policy_shape(problem.state_size, problem.action_size, layers))
-        return cls(network, Scaling.of(problem), problem.model)
+        cls, vector: Float[Array | np.ndarray, " p"], problem: Problem, layers: tuple[int, ...]
+    ) -> Self:
+        """With the network whose parameters, flattened, are the vector."""
+        shape = _shape(cls, problem.state_size, problem.action_size, layers)
+        return cls(unflatten(vector, shape), Scaling.of(problem), problem.model)
 
-    def __call__(self, state: Array) -> Array:
-        low, high = self.model.bounds(state)
-        return into_bounds(self.network(self.scaling(state)), low, high)
+    def bounds(self, state: Float[Array, "*b n"]) -> tuple[Array, Array]:
+        """The model's action bounds [*b, m]."""
+        return jnp.vectorize(self.model.bounds, signature="(n)->(m),(m)")(state)
 
-    def batch(self, states: Float[Array, "b n"]) -> Float[Array, "b m"]:
-        """The actions at many states: faster to differentiate than `jax.vmap` of the policy."""
-        low, high = jax.vmap(self.model.bounds)(states)
-        return into_bounds(self.network(self.scaling(states)), low, high)
+
+@functools.lru_cache
+def _shape(kind: type[OnProblem], states: int, actions: int, layers: tuple[int, ...]) -> Any:
+    return jax.eval_shape(lambda key: kind.draw(key, states, actions, layers), jax.random.key(0))
+
+
+class Policy(OnProblem):
+    """A deep reactive policy: state [n] → action [m] within the model's bounds at the state."""
+
+    @staticmethod
+    def draw(key: Key[Array, ""], states: int, actions: int, layers: Sequence[int]) -> MLP:
+        return MLP.init(key, states, layers, actions, gain=0.1)
+
+    def __call__(self, state: Float[Array, "*b n"]) -> Float[Array, "*b m"]:
+        return into_bounds(self.network(self.scaling(state)), *self.bounds(state))
 
 
 def into_bounds(x: Array, low: Array, high: Array) -> Array:
@@ -244,52 +260,21 @@ class CriticNetwork(eqx.Module):
         return self.hidden(jax.nn.relu(jnp.concatenate(encoded, axis=-1)))[..., 0]
 
 
-class Critic(eqx.Module):
+class Critic(OnProblem):
     """Q_ψ(s, a) with the time left as a further input, in units of the reward scale.
 
     A stationary critic is one that is always shown the same time.
     """
 
-    network: CriticNetwork
-    scaling: Scaling
-    model: Model
+    @staticmethod
+    def draw(
+        key: Key[Array, ""], states: int, actions: int, layers: Sequence[int]
+    ) -> CriticNetwork:
+        return CriticNetwork.init(key, states + 1, actions, layers)
 
-    @classmethod
-    def init(cls, key: Key[Array, ""], problem: Problem, layers: Sequence[int]) -> Critic:
-        network = CriticNetwork.init(key, problem.state_size + 1, problem.action_size, layers)
-        return cls(network, Scaling.of(problem), problem.model)
-
-    @classmethod
-    def of(
-        cls, vector: Float[Array | np.ndarray, " p"], problem: Problem, layers: Sequence[int]
-    ) -> Critic:
-        """The critic whose parameters, flattened, are the vector."""
-        network = unflatten(vector, _critic_shape(problem.state_size, problem.action_size, layers))
-        return cls(network, Scaling.of(problem), problem.model)
-
-    def __call__(self, state: Array, action: Array, time_left: Array) -> Float[Array, ""]:
-        """Args: state [n], action [m], time_left: share of the horizon that remains, in [0, 1]."""
-        return self.network(*self.inputs(state, action, time_left))
-
-    def batch(self, states: Array, actions: Array, time_left: Array) -> Float[Array, " b"]:
-        """The values of many states and actions, with a leading axis each."""
-        return self.network(*jax.vmap(self.inputs)(states, actions, time_left))
-
-    def inputs(self, state: Array, action: Array, time_left: Array) -> tuple[Array, Array]:
-        """What the network sees."""
-        seen = jnp.concatenate([self.scaling(state), 2 * time_left[None] - 1])
-        return seen, in_units_of_bounds(action, *self.model.bounds(state))
-
-
-@functools.lru_cache
-def _policy_shape(states: int, actions: int, layers: tuple[int, ...]):
-    return jax.eval_shape(
-        lambda key: MLP.init(key, states, layers, actions, gain=0.1), jax.random.key(0)
-    )
-
-
-@functools.lru_cache
-def _critic_shape(states: int, actions: int, layers: tuple[int, ...]):
-    return jax.eval_shape(
-        lambda key: CriticNetwork.init(key, states + 1, actions, layers), jax.random.key(0)
-    )
+    def __call__(
+        self, state: Float[Array, "*b n"], action: Float[Array, "*b m"], time_left: Array
+    ) -> Float[Array, "*b"]:
+        """Args: state, action, time_left [*b]: share of the horizon that remains, in [0, 1]."""
+        seen = jnp.concatenate([self.scaling(state), 2 * time_left[..., None] - 1], axis=-1)
+        return self.network(seen, in_units_of_bounds(action, *self.bounds(state)))

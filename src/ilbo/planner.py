@@ -117,15 +117,19 @@ def _start(trainer: Trainer, seed: Array) -> Run:
 def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Array]:
     """Trains for a segment, tests the policy and keeps the better of it and the best."""
     state, metrics = trainer.segment(run.state, steps)
-    problem, config = trainer.problem, trainer.config
-    starts = jnp.broadcast_to(problem.initial_state, (config.test_episodes, problem.state_size))
-    key = jax.random.key(TEST_SEED)
-    noise = draw_noise(problem.exact, key, (problem.horizon, config.test_episodes))
-    tested = roll(problem.exact, trainer.policy(state.slow_policy), noise, key, starts)
-    current = jnp.mean(jnp.sum(tested.rewards, axis=1))
+    policy = trainer.policy(state.slow_policy)
+    current = mean_test_return(trainer.problem, policy, trainer.config.test_episodes)
     better = current > run.best
     best_policy = jnp.where(better, state.slow_policy, run.best_policy)
     return Run(state, best_policy, jnp.maximum(run.best, current)), metrics, current
+
+
+def mean_test_return(problem: Problem, policy: Policy, episodes: int) -> Float[Array, ""]:
+    """Mean return on the test trajectories, the same for every run and planner."""
+    key = jax.random.key(TEST_SEED)
+    noise = draw_noise(problem.exact, key, (problem.horizon, episodes))
+    starts = jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size))
+    return jnp.mean(jnp.sum(roll(problem.exact, policy, noise, key, starts).rewards, axis=1))
 
 
 _advance_one = eqx.filter_jit(donate="all-except-first")(_advance)
@@ -205,6 +209,10 @@ class Planner:
                 yield jax.tree.map(lambda x, i=i: x[i], runs)
         else:
             yield from runs
+
+    def final(self, run: Run) -> Float[Array, " p"]:
+        """Parameters of the policy that a run would hand out now."""
+        return run.state.slow_policy
 
     def policy(self, parameters: Float[Array, " p"]) -> Policy:
         return self.trainer.policy(np.asarray(parameters))  # slices of NumPy need no compiling
@@ -294,17 +302,24 @@ def plan(
                 progress(record)
         if any(planner.fault(run) for run in planner.split(runs)):
             break
+    return make_plan(planner, runs, history, done, time.perf_counter() - began, compile_time(times))
+
+
+def make_plan(
+    planner, runs, history: list[list[Record]], episodes: int, seconds: float, compiling: float
+) -> Plan:
+    """What planning returns, from the runs after so many episodes."""
     finished = list(planner.split(runs))
     return Plan(
-        problem=problem,
+        problem=planner.problem,
         config=planner.config,
         seeds=planner.seeds,
-        policies=[planner.policy(run.state.slow_policy) for run in finished],
+        policies=[planner.policy(planner.final(run)) for run in finished],
         best_policies=[planner.policy(run.best_policy) for run in finished],
         history=history,
-        samples=planner.samples(done),
-        seconds=time.perf_counter() - began,
-        compile_seconds=compile_time(times),
+        samples=planner.samples(episodes),
+        seconds=seconds,
+        compile_seconds=compiling,
         faults=[planner.fault(run) for run in finished],
     )
 

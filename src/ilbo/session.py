@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ilbo import checkpoint
 from ilbo.checkpoint import Checkpoint
-from ilbo.planner import Plan, Planner, Progress, Record, Run, compile_time, make_records
+from ilbo.planner import Plan, Planner, Progress, Record, Run, compile_time, make_plan, make_records
 from ilbo.runs import CHECKPOINT, RunFolder
 
 SAVING_SHARE = 0.05
@@ -86,20 +86,9 @@ def train(
             save()
             saved_at = time.perf_counter()
             saving = saved_at - saving
-    finished = list(planner.split(runs))
-    plan = Plan(
-        problem=planner.problem,
-        config=planner.config,
-        seeds=planner.seeds,
-        policies=[planner.policy(run.state.slow_policy) for run in finished],
-        best_policies=[planner.policy(run.best_policy) for run in finished],
-        history=history,
-        samples=planner.samples(done),
-        seconds=time.perf_counter() - began,
-        compile_seconds=last.compile_seconds + compiling(times),
-        faults=[planner.fault(run) for run in finished],
-    )
-    return Session(plan, done, stopped)
+    seconds = time.perf_counter() - began
+    compiled = last.compile_seconds + compiling(times)
+    return Session(make_plan(planner, runs, history, done, seconds, compiled), done, stopped)
 
 
 def save_policies(planner: Planner, folder: RunFolder, runs: list[Run] | Run) -> None:
@@ -107,7 +96,7 @@ def save_policies(planner: Planner, folder: RunFolder, runs: list[Run] | Run) ->
     folder.save_policies(
         planner.problem,
         planner.seeds,
-        [planner.policy(run.state.slow_policy) for run in alone],
+        [planner.policy(planner.final(run)) for run in alone],
         [planner.policy(run.best_policy) for run in alone],
     )
 

@@ -166,15 +166,12 @@ class Trainer(eqx.Module):
     def critic(self, psi: Float[Array, " q"]) -> Critic:
         return Critic.of(psi, self.problem, self.config.layers)
 
-    def values(self, critic: Critic, states: Array, actions: Array, steps_left: Array) -> Array:
-        """Q_ψ(s, a) [b] in units of the reward scale, 0 where no step is left."""
-        seen = steps_left / self.problem.horizon if self.timed else jnp.zeros(len(states))
-        q = critic.batch(states, actions, seen)
-        return jnp.where(steps_left > 0, q, 0.0) if self.timed else q
-
     def value(self, critic: Critic, state: Array, action: Array, steps_left: Array) -> Array:
-        """The same at a single state."""
-        return self.values(critic, state[None], action[None], steps_left[None])[0]
+        """Q_ψ(s, a) [*b] in units of the reward scale, 0 where no step is left."""
+        if not self.timed:
+            return critic(state, action, jnp.zeros(jnp.shape(steps_left)))
+        q = critic(state, action, steps_left / self.problem.horizon)
+        return jnp.where(steps_left > 0, q, 0.0)
 
     @property
     def rolled(self) -> int:
@@ -287,15 +284,15 @@ class Trainer(eqx.Module):
         batch = store.take(index)
 
         slow_policy, slow_critic = self.policy(state.slow_policy), self.critic(state.slow_critic)
-        following = slow_policy.batch(batch.next_state)
-        future = self.values(slow_critic, batch.next_state, following, batch.steps_left - 1)
+        following = slow_policy(batch.next_state)
+        future = self.value(slow_critic, batch.next_state, following, batch.steps_left - 1)
         future = jnp.where(batch.ended, 0.0, future)
         targets = batch.reward / state.reward_scale + self.discount * future
         critic = self.critic(state.critic)
 
         def loss(network):
             seeing = Critic(network, critic.scaling, critic.model)
-            q = self.values(seeing, batch.state, batch.action, batch.steps_left)
+            q = self.value(seeing, batch.state, batch.action, batch.steps_left)
             errors = targets - q
             return jnp.mean(weights * errors**2), errors
 
@@ -322,9 +319,7 @@ class Trainer(eqx.Module):
             noise = window
         else:
             noise = state.store.noise(state.store.recent(window))
-        samples = bound.Sample(
-            sampled.state, sampled.steps_left, noise, sampled.action, sampled.next_state
-        )
+        samples = bound.Sample(sampled.state, sampled.steps_left, noise, sampled.next_state)
         estimator = self.estimator(state)
         gradients = jax.vmap(lambda sample: estimator(sample))(samples)
         gradient = bound.pull_back(self.policy(state.policy), gradients, config.inward)

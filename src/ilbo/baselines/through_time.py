@@ -25,8 +25,16 @@ from ilbo.baselines.config import ThroughTime
 from ilbo.errors import UserError
 from ilbo.model import Model, Problem
 from ilbo.networks import Policy, Scaling
-from ilbo.planner import TEST_SEED, Plan, Progress, Record, Samples, compile_time
-from ilbo.rollout import draw_noise, roll
+from ilbo.planner import (
+    Plan,
+    Progress,
+    Record,
+    Samples,
+    compile_time,
+    make_plan,
+    mean_test_return,
+)
+from ilbo.rollout import draw_noise
 
 
 class State(eqx.Module):
@@ -69,7 +77,7 @@ def total_rewards(
     @jax.checkpoint
     def step(carry, xi):
         states, alive = carry
-        actions = policy.batch(states)
+        actions = policy(states)
         moved = jax.vmap(model.transition)(states, actions, xi)
         rewards = jnp.where(alive, jax.vmap(model.reward)(states, actions, moved), 0.0)
         moved = jnp.where(alive[:, None], moved, states)
@@ -149,20 +157,13 @@ def _start(trainer: Trainer, seed: Array) -> Run:
 def _advance(trainer: Trainer, run: Run, epochs: int) -> tuple[Run, Metrics, Array]:
     """Trains for a segment, tests the policy and keeps the better of it and the best."""
     state, metrics = trainer.segment(run.state, epochs)
-    current = test(trainer.problem, trainer.policy(state.policy), trainer.config.test_episodes)
+    policy = trainer.policy(state.policy)
+    current = mean_test_return(trainer.problem, policy, trainer.config.test_episodes)
     better = current > run.best
     best_policy = jax.tree.map(
         lambda old, new: jnp.where(better, new, old), run.best_policy, state.policy
     )
     return Run(state, best_policy, jnp.maximum(run.best, current)), metrics, current
-
-
-def test(problem: Problem, policy: Policy, episodes: int) -> Float[Array, ""]:
-    """Mean return on the test trajectories, the same for every planner."""
-    key = jax.random.key(TEST_SEED)
-    noise = draw_noise(problem.exact, key, (problem.horizon, episodes))
-    starts = jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size))
-    return jnp.mean(jnp.sum(roll(problem.exact, policy, noise, key, starts).rewards, axis=1))
 
 
 _advance_one = eqx.filter_jit(donate="all-except-first")(_advance)
@@ -227,6 +228,10 @@ class ThroughTimePlanner:
                 yield jax.tree.map(lambda x, i=i: x[i], runs)
         else:
             yield from runs
+
+    def final(self, run: Run):
+        """Network of the policy that a run would hand out now."""
+        return run.state.policy
 
     def policy(self, network) -> Policy:
         return self.trainer.policy(network)
@@ -301,16 +306,4 @@ def plan_through_time(
                 progress(record)
         if any(planner.fault(run) for run in planner.split(runs)):
             break
-    finished = list(planner.split(runs))
-    return Plan(
-        problem=problem,
-        config=planner.config,  # type: ignore[arg-type]
-        seeds=planner.seeds,
-        policies=[planner.policy(run.state.policy) for run in finished],
-        best_policies=[planner.policy(run.best_policy) for run in finished],
-        history=history,
-        samples=planner.samples(done),
-        seconds=time.perf_counter() - began,
-        compile_seconds=compile_time(times),
-        faults=[planner.fault(run) for run in finished],
-    )
+    return make_plan(planner, runs, history, done, time.perf_counter() - began, compile_time(times))
