@@ -26,6 +26,10 @@ ROWS = {  # (problem, episodes, preset): (mean at least, std at most)
     ("navigation-3", 2000, "default"): (-78.6, 0.2),
     ("navigation-3", 2000, "paper"): (-82.0, float("inf")),
 }
+COLUMNS = (
+    *("problem", "episodes", "settings", "seeds", "mean", "std", "worst seed", "best so far"),
+    *("controller", "worst current / best", "target", "met"),
+)
 FRESH_SEED = 20_480
 FRESH_EPISODES = 2_048
 SETTLED_AFTER = 100
@@ -120,11 +124,9 @@ def run(path: Path, seeds: int, block: int, cores: list[int], deadline: float) -
 def table(path: Path) -> str:
     import numpy as np
 
-    lines = [
-        "| problem | episodes | settings | seeds | mean | std | worst seed | best so far | "
-        "controller | worst current / best | target | met |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    from ilbo.experiments.study import markdown_table
+
+    lines = []
     results = finished(path)
     for row, (at_least, at_most) in ROWS.items():
         runs = [r for r in results if (r["problem"], r["episodes"], r["preset"]) == row]
@@ -134,12 +136,14 @@ def table(path: Path) -> str:
         std = final.std(ddof=1) if len(final) > 1 else 0.0
         met = "yes" if final.mean() >= at_least and std <= at_most else "no"
         lines.append(
-            f"| {row[0]} | {row[1]:,} | {row[2]} | {len(runs)} | {final.mean():,.2f} | "
-            f"{std:,.2f} | {final.min():,.2f} | {np.mean([r['best'] for r in runs]):,.2f} | "
-            f"{runs[0]['controller']:,.2f} | {max(r['worst_ratio'] for r in runs):.2f} | "
-            f"{at_least:,.1f} ± {at_most:g} | {met} |"
+            (
+                *(row[0], f"{row[1]:,}", row[2], len(runs), f"{final.mean():,.2f}", f"{std:,.2f}"),
+                *(f"{final.min():,.2f}", f"{np.mean([r['best'] for r in runs]):,.2f}"),
+                *(f"{runs[0]['controller']:,.2f}", f"{max(r['worst_ratio'] for r in runs):.2f}"),
+                *(f"{at_least:,.1f} ± {at_most:g}", met),
+            )
         )
-    return "\n".join(lines)
+    return markdown_table(COLUMNS, lines)
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ def beside(name: str, episodes: int) -> None:
     spent = [statistics.median(each[1:]) for each in times]  # the first segment also compiles
     for planner, run, problem, seconds in zip(planners, runs, problems, spent, strict=True):
         (last,) = planner.split(run)
-        result = ilbo.evaluate(problems[0], planner.policy(last.state.slow_policy), 7, 1024)
+        result = ilbo.evaluate(problems[0], planner.policy(planner.final(last)), 7, 1024)
         low, high = result.ci95
         print(
             f"{problem.name}: {result.mean:.0f} [{low:.0f}, {high:.0f}] after {episodes} episodes, "
@@ -123,8 +123,10 @@ def finished(path: Path) -> dict[str, dict]:
 
 def table(path: Path) -> str:
     """The results in Markdown."""
+    from ilbo.experiments.study import markdown_table
+
     head = ["problem", "state", "action", "noise", "bounds", "density", "random", "ILBO", "notes"]
-    rows = [head, ["---"] * len(head)]
+    rows = []
     for name, r in sorted(finished(path).items()):
         if not r["compiles"]:
             rows.append([name, *["–"] * 7, r["why"]])
@@ -141,7 +143,7 @@ def table(path: Path) -> str:
                 "; ".join(notes),
             ]
         )
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(head, rows)
 
 
 def main() -> None:

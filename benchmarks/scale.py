@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 import ilbo
+from ilbo.experiments.study import markdown_table
 from ilbo.planner import Planner
 
 
@@ -60,19 +61,20 @@ def points(options: argparse.Namespace):
 
 
 def table(path: Path) -> str:
+    columns = (
+        *("problem", "seeds", "layers", "parallel", "µs a step", "µs a step and seed"),
+        *("compile s", "peak MiB", "device"),
+    )
     results = [json.loads(line) for line in path.read_text().splitlines()]
-    lines = [
-        "| problem | seeds | layers | parallel | µs a step | µs a step and seed | compile s | "
-        "peak MiB | device |",
-        "| " + " | ".join(["---"] * 9) + " |",
-    ]
-    for r in results:
-        lines.append(
-            f"| {r['problem']} | {r['seeds']} | {r['layers']} | {r['parallel']} | "
-            f"{r['step_us']:,.0f} | {r['step_us'] / r['seeds']:,.1f} | {r['compile_s']:.1f} | "
-            f"{r['peak_mib']:,.0f} | {r['device']} |"
+    rows = [
+        (
+            *(r["problem"], r["seeds"], r["layers"], r["parallel"], f"{r['step_us']:,.0f}"),
+            *(f"{r['step_us'] / r['seeds']:,.1f}", f"{r['compile_s']:.1f}"),
+            *(f"{r['peak_mib']:,.0f}", r["device"]),
         )
-    return "\n".join(lines)
+        for r in results
+    ]
+    return markdown_table(columns, rows)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import argparse
 import itertools
 import json
 import resource
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ import numpy as np
 
 import ilbo
 from ilbo import versions
+from ilbo.experiments.study import markdown_table
 from ilbo.networks import ENCODING, outer
 from ilbo.planner import Planner
 from ilbo.training import Trainer
@@ -190,24 +192,20 @@ def measure(
     }  # fmt: skip
 
 
-HEAD = (
-    f"| problem | layers | depth | ratio | {' | '.join(f'{name} µs' for name in TIMED)} | "
-    f"compile s |\n| {' | '.join(['---'] * (len(TIMED) + 5))} |"
-)
-
-
 def table(path: Path) -> str:
     """The table of a file that `--json` wrote."""
-    return "\n".join([HEAD, *map(row, json.loads(path.read_text())["results"])])
+    return tabulate(json.loads(path.read_text())["results"])
 
 
-def row(result: dict) -> str:
-    micro = result["microseconds"]
-    figures = " | ".join(f"{micro[name]:,.0f}" if name in micro else "–" for name in TIMED)
-    return (
-        f"| {result['problem']} | {result['layers']} | {result['depth']} | "
-        f"{result['ratio']:.2f} | {figures} | {result['compile_s']:.1f} |"
-    )
+def tabulate(results: list[dict]) -> str:
+    columns = ("problem", "layers", "depth", "ratio", *(f"{t} µs" for t in TIMED), "compile s")
+    rows = []
+    for r in results:
+        micro = r["microseconds"]
+        times = [f"{micro[name]:,.0f}" if name in micro else "–" for name in TIMED]
+        shown = (r["problem"], r["layers"], str(r["depth"]), f"{r['ratio']:.2f}")
+        rows.append((*shown, *times, f"{r['compile_s']:.1f}"))
+    return markdown_table(columns, rows)
 
 
 def main() -> None:
@@ -220,13 +218,13 @@ def main() -> None:
     parser.add_argument("--parts", action="store_true", help="time the parts of a step as well")
     parser.add_argument("--json", type=Path, help="write the results here as well")
     options = parser.parse_args()
-    print(HEAD)
     results = []
     for name, layers, depth in itertools.product(options.problems, options.layers, options.depths):
         results.append(
             measure(ilbo.make(name), layers, depth, options.steps, options.repeats, options.parts)
         )
-        print(row(results[-1]), flush=True)
+        print(f"{name}, {layers}, depth {depth}: {results[-1]['ratio']:.2f}", file=sys.stderr)
+    print(tabulate(results))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     where = versions.environment()
     print(f"peak memory {peak:,.0f} MiB; {where['device']}; {where['packages']}; {where['commit']}")
