@@ -14,6 +14,7 @@ under μ^m and the critic's value of the state after them. h = 1 is the paper's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -46,8 +47,7 @@ class ActionGradient(NamedTuple):
 
     states: Float[Array, "k n"]
     gradients: Float[Array, "k m"]
-    weights: Float[Array, " k"]
-    """1, or 0 for what lies beyond the horizon."""
+    """0 beyond the horizon."""
     value: Float[Array, ""]
     """The estimate of the objective from the first state: the bound at θ^m, which touches it."""
 
@@ -117,10 +117,9 @@ class Pathwise(Estimator):
         states, lefts = states[:, : self.window], lefts[:, : self.window]
         # d/da_k of the window's return carries γ^k; each state counts in full instead.
         gradients = gradients / self.discount ** jnp.arange(self.window)[:, None]
-        weights = (lefts > 0).astype(gradients.dtype)
-        flat = (states, gradients * weights[..., None], weights)
-        states, gradients, weights = (x.reshape(-1, *x.shape[2:]) for x in flat)
-        return ActionGradient(states, gradients, weights, jnp.mean(value))
+        gradients = jnp.where((lefts > 0)[..., None], gradients, 0.0)
+        states, gradients = (x.reshape(-1, x.shape[-1]) for x in (states, gradients))
+        return ActionGradient(states, gradients, jnp.mean(value))
 
 
 class Score(Estimator):
@@ -169,7 +168,7 @@ class Score(Estimator):
             return jnp.mean(reward + advantages * log_density)
 
         gradient = jax.grad(surrogate)(action)
-        return ActionGradient(state[None], gradient[None], jnp.ones(1), staying + jnp.mean(worths))
+        return ActionGradient(state[None], gradient[None], staying + jnp.mean(worths))
 
 
 class CriticOnly(Estimator):
@@ -183,33 +182,36 @@ class CriticOnly(Estimator):
         value, gradient = jax.value_and_grad(self.critic, argnums=1)(
             sample.state, action, sample.steps_left
         )
-        return ActionGradient(sample.state[None], gradient[None], jnp.ones(1), value)
+        return ActionGradient(sample.state[None], gradient[None], value)
 
 
-def pull_back(policy: Policy, gradient: ActionGradient, inward: float = 0.0):
-    """Σ w ∇_θ μ_θ(s) · g(s) / Σ w over all leading axes: the gradient in the policy's network.
+def pull_back(
+    policy: Policy, found: ActionGradient, weights: Float[Array, " b"], inward: float = 0.0
+):
+    """Mean over samples b of w ∇_θ μ_θ(s) · g(s): the gradient in the policy's network.
 
     Where an action sits at a bound, the curve that maps the network's output into the bounds is
     flat, and a gradient that points back inside would be all but lost: an early habit of full
     throttle is never unlearnt. Such a gradient is given a slope of at least `inward` times the
     curve's slope in its middle. That scales single components of g by positive factors, so it
     still climbs the bound; with 0 it is the gradient as it stands.
+
+    Returns also the mean square [b] of each sample's gradients in the network's outputs.
     """
-    states = gradient.states.reshape(-1, gradient.states.shape[-1])
-    weights = gradient.weights.reshape(-1)
-    share = weights / jnp.maximum(jnp.sum(weights), 1.0)
-    g = share[:, None] * gradient.gradients.reshape(-1, gradient.gradients.shape[-1])
 
     def outputs(network):
-        return network(policy.scaling(states))
+        return network(policy.scaling(found.states))
 
     def slope(x, low, high):
         return jax.jvp(lambda x: into_bounds(x, low, high), (x,), (jnp.ones_like(x),))[1]
 
     x, vjp = jax.vjp(outputs, policy.network)
-    low, high = jax.vmap(policy.model.bounds)(states)
+    low, high = policy.bounds(found.states)
     slopes = slope(x, low, high)
     if inward > 0:
         least = inward * slope(jnp.zeros_like(x), low, high)
-        slopes = jnp.where(g * x < 0, jnp.maximum(slopes, least), slopes)
-    return vjp(g * slopes)[0]
+        slopes = jnp.where(found.gradients * x < 0, jnp.maximum(slopes, least), slopes)
+    g = found.gradients * slopes
+    strength = jnp.mean(jnp.sum(g**2, axis=-1), axis=1)
+    shares = weights / math.prod(g.shape[:-1])
+    return vjp(shares[:, None, None] * g)[0], strength

@@ -73,6 +73,10 @@ class ILBO:
     policy_batch: int = 8
     """States sampled from the recent store in a policy update."""
 
+    candidates: int = 4
+    """States drawn for each of these; the update prefers those whose time left has seen strong
+    gradients, with weights that keep its gradient unbiased. 1: all states alike."""
+
     critic_batch: int = 32
     """Transitions sampled from the large store in a critic update."""
 
@@ -157,7 +161,7 @@ class ILBO:
         settings: dict[str, Any] = dict(
             estimator="score", baseline="value", next_states="stored", depth=1, window=1,
             inward=0.0, critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
-            critic_rate=1e-3, final_rate=1.0, policy_batch=64, critic_batch=64,
+            critic_rate=1e-3, final_rate=1.0, policy_batch=64, candidates=1, critic_batch=64,
             critic_store=1_000_000, policy_store=1_000, own_start=0.0,
             final_exploration=0.002, episodes=5_000,
         )  # fmt: skip
@@ -179,6 +183,7 @@ _COUNTS = (
     "depth",
     "window",
     "policy_batch",
+    "candidates",
     "critic_batch",
     "critic_store",
     "policy_store",

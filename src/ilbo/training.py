@@ -26,6 +26,12 @@ SCALE_PROBES = 256
 REWARD_UNIT = 50.0
 """Root mean square of the rewards that the critic sees at the start."""
 SMALLEST_STORE = 1 << 17
+LEAST_WANTED = 0.25
+"""What any time left is wanted at least for a policy update, as a share of the average."""
+LONGEST = 2.0
+"""How many times the running mean length of a gradient a single one may count in it."""
+MEMORY = 0.02
+"""Share of a new sight in the strength of the gradients at a time left."""
 
 
 class Episodes(eqx.Module):
@@ -51,6 +57,8 @@ class State(eqx.Module):
     policy_norm: Float[Array, ""]
     """Running mean length of the policy's gradient."""
     critic_norm: Float[Array, ""]
+    strength: Float[Array, " horizon+1"]
+    """Running mean square of the bound's gradients by the time left."""
     store: Store
     episodes: Episodes
     step: Int[Array, ""]
@@ -82,8 +90,15 @@ class Draws(NamedTuple):
     starts: Array
     critic_rows: Array
     policy_rows: Array
+    """Places of the candidates for a policy update."""
+    pick: Array
+    """Which of them it takes."""
     window: Array
     """Places of the noise to replay, or fresh noise."""
+
+    @property
+    def for_policy(self) -> tuple[Array, Array, Array]:
+        return self.policy_rows, self.pick, self.window
 
 
 class Trainer(eqx.Module):
@@ -125,6 +140,7 @@ class Trainer(eqx.Module):
             critic_optimizer=optimizer.init(critic),
             policy_norm=jnp.zeros(()),
             critic_norm=jnp.zeros(()),
+            strength=jnp.zeros(problem.horizon + 1),
             store=Store.init(sizes, self.capacity, config.prioritised),
             episodes=episodes,
             step=jnp.array(0),
@@ -190,17 +206,19 @@ class Trainer(eqx.Module):
 
     def draw(self, key: Key[Array, ""], steps: int) -> Draws:
         config, problem = self.config, self.problem
-        keys = jax.random.split(key, 7)
+        keys = jax.random.split(key, 8)
         episodes = (steps, config.parallel)
         updates = (steps, config.updates)
         window = (*updates, config.policy_batch, config.draws, self.rolled)
+        candidates = (*updates, config.policy_batch * config.candidates)
         own = jax.random.uniform(keys[2], (*episodes, 1))
         return Draws(
             noise=draw_noise(problem.model, keys[0], episodes),
             explore=jax.random.normal(keys[1], (*episodes, problem.action_size)),
             starts=jnp.concatenate([own, problem.starts(keys[3], episodes)], axis=-1),
             critic_rows=jax.random.uniform(keys[4], (*updates, config.critic_batch)),
-            policy_rows=jax.random.uniform(keys[5], (*updates, config.policy_batch)),
+            policy_rows=jax.random.uniform(keys[5], candidates),
+            pick=jax.random.uniform(keys[7], updates),
             window=draw_noise(problem.model, keys[6], window)
             if config.next_states == "fresh"
             else jax.random.uniform(keys[6], window),
@@ -218,13 +236,13 @@ class Trainer(eqx.Module):
         state = self.explore(state, draws)
 
         def update(state, draws):
-            rows, starts, window = draws
+            rows, *policy_draws = draws
             state, loss, critic_norm = self.update_critic(state, rows)
-            state, value, policy_norm = self.update_policy(state, starts, window)
+            state, value, policy_norm = self.update_policy(state, *policy_draws)
             state = self.update_targets(state)
             return state, Metrics(loss, value, policy_norm, critic_norm)
 
-        inputs = (draws.critic_rows, draws.policy_rows, draws.window)
+        inputs = (draws.critic_rows, *draws.for_policy)
         if self.config.updates == 1:
             state, metrics = update(state, jax.tree.map(lambda x: x[0], inputs))
         else:
@@ -311,29 +329,53 @@ class Trainer(eqx.Module):
         )
         return state, value, norm
 
-    def update_policy(self, state: State, rows: Array, window: Array):
+    def update_policy(self, state: State, rows: Array, pick: Array, window: Array):
         """One step up the bound's gradient."""
         config = self.config
-        sampled = state.store.take(state.store.recent(rows, config.policy_store))
+        sampled, weights = self.choose(state, rows, pick)
         if config.next_states == "fresh":
             noise = window
         else:
             noise = state.store.noise(state.store.recent(window))
         samples = bound.Sample(sampled.state, sampled.steps_left, noise, sampled.next_state)
         estimator = self.estimator(state)
-        gradients = jax.vmap(lambda sample: estimator(sample))(samples)
-        gradient = bound.pull_back(self.policy(state.policy), gradients, config.inward)
+        found = jax.vmap(lambda sample: estimator(sample))(samples)
+        gradient, strength = bound.pull_back(
+            self.policy(state.policy), found, weights, config.inward
+        )
         policy, optimizer, mean_norm, norm = self.ascend(
             state, state.policy, flatten(gradient), state.policy_optimizer, state.policy_norm,
             config.policy_rate,
         )  # fmt: skip
         state = self.watch(state, 4, jnp.isfinite(norm))
-        state = eqx.tree_at(
-            lambda s: (s.policy, s.policy_optimizer, s.policy_norm),
-            state,
-            (policy, optimizer, mean_norm),
+        news = (
+            jnp.zeros_like(state.strength)
+            .at[sampled.steps_left]
+            .add(MEMORY * (strength - state.strength[sampled.steps_left]))
         )
-        return state, jnp.mean(gradients.value), norm
+        state = eqx.tree_at(
+            lambda s: (s.policy, s.policy_optimizer, s.policy_norm, s.strength),
+            state,
+            (policy, optimizer, mean_norm, state.strength + news),
+        )
+        return state, jnp.mean(weights * found.value), norm
+
+    def choose(self, state: State, rows: Array, pick: Array) -> tuple[Transition, Array]:
+        """Transitions for a policy update, and the weights that keep its gradient unbiased.
+
+        Of several candidates for each place, those are preferred whose time left has seen strong
+        gradients: on a problem where the first steps decide, most others have nothing to say.
+        """
+        found = state.store.take(state.store.recent(rows, self.config.policy_store))
+        if self.config.candidates == 1:
+            return found, jnp.ones(len(rows))
+        wanted = jnp.sqrt(state.strength)[found.steps_left]
+        wanted += LEAST_WANTED * jnp.mean(wanted) + 1e-30
+        share = jnp.cumsum(wanted) / jnp.sum(wanted)
+        places = (jnp.arange(self.config.policy_batch) + pick) / self.config.policy_batch
+        chosen = jnp.minimum(jnp.sum(share < places[:, None], axis=1), len(rows) - 1)
+        sampled = jax.tree.map(lambda x: x[chosen], found)
+        return sampled, jnp.mean(wanted) / wanted[chosen]
 
     def estimator(self, state: State) -> bound.Estimator:
         """The configured estimator at θ^m, in the reward's own units."""
@@ -367,7 +409,9 @@ class Trainer(eqx.Module):
         gradient = jnp.where(good, -factor * gradient, 0.0)
         decay = 1 - (1 - self.config.final_rate) * self.progress(state)
         updates, optimizer = self.optimizer(rate * decay).update(gradient, optimizer)
-        new_norm = jnp.where(good, 0.99 * known + 0.01 * jnp.minimum(norm, 10 * known), mean_norm)
+        new_norm = jnp.where(
+            good, 0.99 * known + 0.01 * jnp.minimum(norm, LONGEST * known), mean_norm
+        )
         return jnp.where(good, parameters + updates, parameters), optimizer, new_norm, norm
 
     def update_targets(self, state: State) -> State:
