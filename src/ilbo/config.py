@@ -163,7 +163,7 @@ class ILBO:
             inward=0.0, critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
             critic_rate=1e-3, final_rate=1.0, policy_batch=64, candidates=1, critic_batch=64,
             critic_store=1_000_000, policy_store=1_000, own_start=0.0,
-            final_exploration=0.002, episodes=5_000,
+            final_exploration=1e-4, episodes=5_000,
         )  # fmt: skip
         return cls(**(settings | changes))
 
