@@ -48,16 +48,16 @@ def measure(problem: ilbo.Problem, config: ilbo.ILBO, seeds: int, repeats: int) 
 
 
 def points(options: argparse.Namespace):
-    """(problem, changes of the settings, seeds), one dimension varied at a time."""
+    """(what is varied, problem, changes of the settings, seeds)."""
     for count in options.seeds:
         for name in options.problems:
-            yield ilbo.make(name), {}, count
+            yield "seeds", ilbo.make(name), {}, count
     for count in options.reservoirs:
-        yield ilbo.reservoir(count, seed=0), {}, 1
+        yield "reservoirs", ilbo.reservoir(count, seed=0), {}, 1
     for width in options.widths:
-        yield ilbo.make(options.problems[-1]), {"layers": (width,) * 2}, 1
+        yield "widths", ilbo.make(options.problems[-1]), {"layers": (width,) * 2}, 1
     for count in options.parallel:
-        yield ilbo.make(options.problems[-1]), {"parallel": count}, 1
+        yield "parallel", ilbo.make(options.problems[-1]), {"parallel": count}, 1
 
 
 def table(path: Path) -> str:
@@ -91,11 +91,12 @@ def main() -> None:
     if options.table:
         print(table(options.table))
         return
-    for problem, changes, seeds in points(options):
+    for varied, problem, changes, seeds in points(options):
         config = ilbo.ILBO(
             evaluate_every=options.episodes, critic_store=options.critic_store, **changes
         )
-        line = json.dumps(measure(problem, config, seeds, options.repeats))
+        found = measure(problem, config, seeds, options.repeats)
+        line = json.dumps({"varied": varied, **found})
         print(line, flush=True)
         if options.out:
             with options.out.open("a") as out:

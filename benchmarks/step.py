@@ -153,9 +153,7 @@ def parts(trainer: Trainer) -> dict[str, Callable]:
     return {
         "act and store": trainer.explore,
         "critic": lambda s, d: trainer.update_critic(s, d.critic_rows[0])[0],
-        "policy": lambda s, d: trainer.update_policy(s, d.policy_rows[0], d.pick[0], d.window[0])[
-            0
-        ],
+        "policy": lambda s, d: trainer.update_policy(s, *(x[0] for x in d.for_policy))[0],
         "targets": lambda s, d: trainer.update_targets(s),
     }
 

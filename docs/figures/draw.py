@@ -1,8 +1,9 @@
 """Draws the pictures of the documentation: `python docs/figures/draw.py [NAME ...]`.
 
-Names are minorise, window, and those of problems, whose policies are trained for it.
+Names are minorise, window, scale, clock, and those of problems, whose policies are trained for it.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from ilbo.plots.canvas import (
 )
 
 FOLDER = Path(__file__).parent
+RESULTS = FOLDER.parent / "results"
+CYCLE = (BLUE, ORANGE, GREEN)
 EPISODES = {"navigation-3": 200, "hvac-6": 200, "reservoir-20": 500}
 
 
@@ -123,6 +126,58 @@ def subscript(number: int) -> str:
     return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
+def scale() -> None:
+    """Time a step and memory against what grows, from the files of benchmarks/scale.py."""
+    files = sorted(RESULTS.glob("scale_*.jsonl"))
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    sizes = {
+        "seeds": ("seeds", lambda row: row["seeds"]),
+        "reservoirs": ("reservoirs", lambda row: int(row["problem"].split("-")[1])),
+        "widths": ("units in each of two layers", lambda row: row["layers"][0]),
+        "parallel": ("parallel episodes", lambda row: row["parallel"]),
+    }
+    figure = new_figure(10.4, 2.9)
+    for ax, (varied, (label, size)) in zip(figure.subplots(1, 4), sizes.items(), strict=True):
+        chosen = [row for row in rows if row["varied"] == varied]
+        device = ", ".join(sorted({row["device"] for row in chosen}))
+        x = [size(row) for row in chosen]
+        dress(ax, device, label, "relative to the first" if varied == "seeds" else "")
+        for field, color, name in (
+            ("step_us", BLUE, "time a step"),
+            ("peak_mib", ORANGE, "memory"),
+        ):
+            values = np.array([row[field] for row in chosen])
+            ax.plot(x, values / values[0], "o-", color=color, ms=4, lw=1.5, label=name)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.minorticks_off()
+    legend_below(figure, ax.get_legend_handles_labels()[0])
+    save(figure, FOLDER / "scale.png")
+
+
+def clock() -> None:
+    """Cost against seconds, from the file of benchmarks/clock.py."""
+    from ilbo.experiments.drawing import cost_axis, round_ticks
+
+    rows = [json.loads(line) for line in (RESULTS / "clock.jsonl").read_text().splitlines()]
+    figure = new_figure(6.8, 3.6)
+    ax = figure.subplots()
+    colors = dict(zip(dict.fromkeys(row["planner"] for row in rows), CYCLE, strict=False))
+    for row in rows:
+        label = row["planner"] if row["seed"] == 0 else None
+        costs = -np.array(row["current"])
+        ax.plot(row["seconds"], costs, color=colors[row["planner"]], lw=1.3, label=label)
+    seconds = [s for row in rows for s in (row["seconds"][0], row["seconds"][-1])]
+    dress(ax, "", "seconds, compilation included", f"total cost on {rows[0]['problem']}")
+    cost_axis(ax, [-value for row in rows for value in row["current"]])
+    ax.set_xscale("log")
+    ax.minorticks_off()
+    ticks = round_ticks(min(seconds), max(seconds))
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    legend_below(figure, ax.get_legend_handles_labels()[0])
+    save(figure, FOLDER / "clock.png")
+
+
 def trained(name: str) -> None:
     """Learning curve and trajectories of a problem, with the default settings."""
     import ilbo
@@ -136,6 +191,6 @@ def trained(name: str) -> None:
 
 
 if __name__ == "__main__":
-    drawn = {"minorise": minorise, "window": window}
+    drawn = {"minorise": minorise, "window": window, "scale": scale, "clock": clock}
     for name in sys.argv[1:] or [*drawn, *EPISODES]:
         drawn[name]() if name in drawn else trained(name)

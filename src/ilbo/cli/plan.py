@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import signal
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -134,13 +136,18 @@ class Command:
             Interruption() as interruption,
             TrainingProgress(title, planner.episodes, len(planner.seeds), done) as bar,
         ):
+            getting_ready = threading.Thread(target=_get_ready, args=(planner,))
 
             def progress(record):
                 bar(record)
                 if events:
                     events.add(record)
+                if not getting_ready.ident:
+                    getting_ready.start()
 
             session = train(planner, folder, progress=progress, stop=interruption.requested)
+        if getting_ready.ident:
+            getting_ready.join()
         if events:
             events.close()
         if session.fault:
@@ -244,6 +251,19 @@ class Interruption:
             raise KeyboardInterrupt
         self.signal = number
         note("ilbo: stopping after this segment; once more stops at once and loses the segment.")
+
+
+def _get_ready(planner: Planner) -> None:
+    """Loads what the end of a run needs while another core trains: programs and drawing."""
+    import jax
+
+    from ilbo import plots, results
+    from ilbo.networks import Policy
+
+    with contextlib.suppress(Exception):  # what fails here fails again at the end, and says so
+        policy = Policy.init(jax.random.key(0), planner.problem, planner.config.layers)
+        results.evaluate_fresh(planner.problem, [policy])
+        plots.draw_trajectories(planner.problem, policy)
 
 
 def _seeds(first: int, count: int) -> tuple[int, ...]:

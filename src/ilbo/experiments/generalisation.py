@@ -13,6 +13,8 @@ from ilbo.experiments.study import Study, markdown_table, mean_and_spread, numbe
 
 TITLE = "Generalisation to new start states"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
+SHOWN = 1e4
+"""Costs smaller than the largest by more than this factor are drawn as if they were not."""
 CANDIDATES, TAIL = 1000, 100
 """Start states drawn from the region; near and far ones come from this many at either end."""
 
@@ -120,9 +122,11 @@ def _figure(study: Study):
         figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True
     ):
         scores = _scores(study, problem)
+        every = [-v for score in scores for v in (*score[0], *score[1], score[2])]
+        least = max(every) / SHOWN
         places = np.arange(len(scores))
         for shift, column, color in ((-0.2, 0, BLUE), (0.2, 1, ORANGE)):
-            costs = [-np.array(score[column]) for score in scores]
+            costs = [np.maximum(-np.array(score[column]), least) for score in scores]
             ax.bar(
                 places + shift,
                 [c.mean() for c in costs],
@@ -131,15 +135,14 @@ def _figure(study: Study):
                 color=color,
                 error_kw={"ecolor": INK, "elinewidth": 0.8, "capsize": 2},
             )
-        limits = np.array([-score[2] for score in scores])
+        limits = np.maximum([-score[2] for score in scores], least)
         ax.hlines(limits, places - 0.42, places + 0.42, color=LIMIT_STYLE["color"], lw=1.4)
         y = "total cost" if problem == problems[0] else ""
         dress(ax, problem, "start state, near ones first", y)
         ax.set_xticks(places, [str(i + 1) for i in places])
         ax.grid(False, axis="x")
-        every = [-v for score in scores for v in (*score[0], *score[1], score[2])]
-        if max(every) / min(every) > 6:
-            cost_axis(ax, every)
+        if max(every) > 6 * min(every):
+            cost_axis(ax, np.maximum(every, least))
         else:
             ax.yaxis.set_major_formatter(thousands)
     from matplotlib.patches import Patch

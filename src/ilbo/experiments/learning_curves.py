@@ -18,7 +18,7 @@ from ilbo.experiments.study import (
 )
 
 TITLE = "Learning curves"
-SEEDS = {"smoke": 2, "small": 4, "paper": 10}
+SEEDS = {"smoke": 2, "small": 2, "paper": 10}
 
 
 def arms(scale: Scale) -> list[Arm]:
@@ -77,7 +77,7 @@ def _ends(study: Study) -> str:
                     mean_and_spread(final),
                     interval(mean(final)),
                     number(limit - float(np.mean(final))),
-                    f"{runs[0].seconds:.0f}",
+                    f"{runs[0].seconds:.0f} on {study.device(arm)}",
                 ]
             )
     columns = ["problem", "planner", "episodes", "best so far", "final policy"]

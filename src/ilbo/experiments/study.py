@@ -64,6 +64,10 @@ class Study:
         names = {layers: name for name, layers in self.scale.architectures.items()}
         return names.get(arm.layers, "")
 
+    def device(self, arm: Arm) -> str:
+        """What the arm's first run ran on."""
+        return self.of(arm)[0].environment["device"]
+
     def write_curves(self) -> None:
         """Every test of every run, as `NAME.csv`."""
         rows = [
