@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from ilbo.xla import avoid_wrong_sums
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ _HOMES = {
     "ilbo.policyfile": ("load_policy", "save_policy"),
     "ilbo.rollout": ("Evaluation", "Trajectories", "compare", "evaluate", "simulate"),
 }
+avoid_wrong_sums()
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 

@@ -49,7 +49,14 @@ class Local:
         return os.cpu_count() if jax.default_backend() == "cpu" else None
 
     def run(self, work: Sequence[Block], perform: Perform, done: Done) -> None:
+        import jax
+
+        last = None
         for block in work:
+            made_of = (block.arm.problem, block.arm.planner, block.arm.settings)
+            if last not in (None, made_of):
+                jax.clear_caches()  # hundreds of programs at once are more than LLVM can hold
+            last = made_of
             done(block, perform(block.arm, block.seeds))
 
 
