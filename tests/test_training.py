@@ -5,7 +5,7 @@ import numpy as np
 
 import ilbo
 from ilbo.networks import flatten
-from ilbo.training import Trainer
+from ilbo.training import MEMORY, Trainer, remember
 
 
 class Scalar(ilbo.Model):
@@ -78,6 +78,12 @@ def test_preferred_states_are_weighted_so_that_means_stay_unbiased():
     np.testing.assert_allclose(means, jnp.mean(candidates.state, axis=0), rtol=2e-3)
     # Strong times left are chosen more often than they are found.
     assert jnp.mean(table[chosen.steps_left]) > 1.5 * jnp.mean(table[candidates.steps_left])
+
+
+def test_running_means_by_place_stay_between_what_was_seen():
+    table = jnp.array([4.0, 4.0, 4.0])
+    found = remember(table, jnp.array([1] * 200 + [2]), jnp.array([0.0] * 200 + [1.0]))
+    np.testing.assert_allclose(found, [4.0, 4.0 * (1 - MEMORY) ** 200, 4.0 - 3 * MEMORY], rtol=1e-4)
 
 
 def test_rewards_of_any_scale_train_alike():

@@ -101,6 +101,15 @@ class Draws(NamedTuple):
         return self.policy_rows, self.pick, self.window
 
 
+def remember(
+    table: Float[Array, " h"], places: Int[Array, " b"], seen: Float[Array, " b"]
+) -> Array:
+    """Running means by place, after some more was seen at some of the places."""
+    counts = jnp.zeros_like(table).at[places].add(1.0)
+    means = jnp.zeros_like(table).at[places].add(seen) / jnp.maximum(counts, 1.0)
+    return table + (1 - (1 - MEMORY) ** counts) * (means - table)
+
+
 class Trainer(eqx.Module):
     """ILBO on one problem: `init` makes a state, `segment` trains it for a number of steps."""
 
@@ -348,15 +357,11 @@ class Trainer(eqx.Module):
             config.policy_rate,
         )  # fmt: skip
         state = self.watch(state, 4, jnp.isfinite(norm))
-        news = (
-            jnp.zeros_like(state.strength)
-            .at[sampled.steps_left]
-            .add(MEMORY * (strength - state.strength[sampled.steps_left]))
-        )
+        strengths = remember(state.strength, sampled.steps_left, strength)
         state = eqx.tree_at(
             lambda s: (s.policy, s.policy_optimizer, s.policy_norm, s.strength),
             state,
-            (policy, optimizer, mean_norm, state.strength + news),
+            (policy, optimizer, mean_norm, strengths),
         )
         return state, jnp.mean(weights * found.value), norm
 
