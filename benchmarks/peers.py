@@ -16,6 +16,7 @@ import argparse
 import json
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -146,28 +147,40 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=500, help="of ILBO")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--layers", type=int, nargs="+", default=[256, 128, 64, 32])
-    parser.add_argument("--out", help="JSON file for the figures")
+    parser.add_argument("--out", type=Path, help="JSON file for the figures")
     args = parser.parse_args()
     rows = []
     for name in args.problems:
         rows += compare(name, tuple(args.layers), args.episodes, args.seeds)
+    content = {"environment": environment(), "rows": rows}
+    if args.out:
+        args.out.write_text(json.dumps(content, indent=2))
+    print(tabulate(rows))
+
+
+def table(path: Path) -> str:
+    """The table of a file that `--out` wrote."""
+    return tabulate(json.loads(path.read_text())["rows"])
+
+
+def tabulate(rows: list[dict]) -> str:
     grouped: dict[tuple[str, str], list[dict]] = {}
     for row in rows:
         grouped.setdefault((row["problem"], row["planner"]), []).append(row)
-    table = [
+    lines = [
         [
             problem,
             planner,
             f"{np.mean([row['seconds'] for row in found]):.0f}",
             f"{np.mean([row['gradient_steps'] for row in found]):,.0f}",
             mean_and_spread([row["mean"] for row in found]),
+            str(len(found)),
         ]
         for (problem, planner), found in grouped.items()
     ]
-    print(markdown_table(["problem", "planner", "seconds", "gradient steps", "return"], table))
-    if args.out:
-        with open(args.out, "w") as file:
-            json.dump({"environment": environment(), "rows": rows}, file, indent=2)
+    return markdown_table(
+        ["problem", "planner", "seconds", "gradient steps", "return", "seeds"], lines
+    )
 
 
 if __name__ == "__main__":
