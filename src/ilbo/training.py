@@ -16,6 +16,7 @@ from ilbo.config import ILBO
 from ilbo.frozen import frozen
 from ilbo.model import Problem
 from ilbo.networks import Critic, Policy, flatten
+from ilbo.preference import prefer, remember
 from ilbo.rollout import draw_noise, within
 from ilbo.store import Store, Transition
 
@@ -26,12 +27,8 @@ SCALE_PROBES = 256
 REWARD_UNIT = 50.0
 """Root mean square of the rewards that the critic sees at the start."""
 SMALLEST_STORE = 1 << 17
-LEAST_WANTED = 0.25
-"""What any time left is wanted at least for a policy update, as a share of the average."""
 LONGEST = 2.0
 """How many times the running mean length of a gradient a single one may count in it."""
-MEMORY = 0.02
-"""Share of a new sight in the strength of the gradients at a time left."""
 
 
 class Episodes(eqx.Module):
@@ -99,15 +96,6 @@ class Draws(NamedTuple):
     @property
     def for_policy(self) -> tuple[Array, Array, Array]:
         return self.policy_rows, self.pick, self.window
-
-
-def remember(
-    table: Float[Array, " h"], places: Int[Array, " b"], seen: Float[Array, " b"]
-) -> Array:
-    """Running means by place, after some more was seen at some of the places."""
-    counts = jnp.zeros_like(table).at[places].add(1.0)
-    means = jnp.zeros_like(table).at[places].add(seen) / jnp.maximum(counts, 1.0)
-    return table + (1 - (1 - MEMORY) ** counts) * (means - table)
 
 
 class Trainer(eqx.Module):
@@ -374,13 +362,8 @@ class Trainer(eqx.Module):
         found = state.store.take(state.store.recent(rows, self.config.policy_store))
         if self.config.candidates == 1:
             return found, jnp.ones(len(rows))
-        wanted = jnp.sqrt(state.strength)[found.steps_left]
-        wanted += LEAST_WANTED * jnp.mean(wanted) + 1e-30
-        share = jnp.cumsum(wanted) / jnp.sum(wanted)
-        places = (jnp.arange(self.config.policy_batch) + pick) / self.config.policy_batch
-        chosen = jnp.minimum(jnp.sum(share < places[:, None], axis=1), len(rows) - 1)
-        sampled = jax.tree.map(lambda x: x[chosen], found)
-        return sampled, jnp.mean(wanted) / wanted[chosen]
+        chosen, weights = prefer(state.strength[found.steps_left], pick, self.config.policy_batch)
+        return jax.tree.map(lambda x: x[chosen], found), weights
 
     def estimator(self, state: State) -> bound.Estimator:
         """The configured estimator at θ^m, in the reward's own units."""
