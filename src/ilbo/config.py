@@ -41,7 +41,7 @@ class ILBO:
     depth: int = 10
     """Steps that the model is rolled on, or more, before the critic judges; 1 is the paper's."""
 
-    window: int = 10
+    window: int = 4
     """Successive states, from each sampled one on, that a pathwise update counts; each of them sees
     at least `depth` steps of the model ahead."""
 
@@ -54,10 +54,10 @@ class ILBO:
     optimizer: Optimizer = "adam"
     """Optimiser of both networks."""
 
-    policy_rate: float = 1e-3
+    policy_rate: float = 2e-3
     """Learning rate of the policy."""
 
-    critic_rate: float = 1e-3
+    critic_rate: float = 2e-3
     """Learning rate of the critic."""
 
     final_rate: float = 0.05
@@ -70,7 +70,7 @@ class ILBO:
     """Least slope, as a share of the full one, that the policy's output layer shows to a gradient
     pointing from a bound back inside; 0 is the plain gradient, which can stick at a bound."""
 
-    policy_batch: int = 8
+    policy_batch: int = 16
     """States sampled from the recent store in a policy update."""
 
     candidates: int = 4
@@ -101,7 +101,7 @@ class ILBO:
     own_start: float = 0.75
     """Share of training episodes from the problem's own start; the others start in its region."""
 
-    parallel: int = 1
+    parallel: int = 2
     """Episodes that run side by side: one update of each network for this many steps."""
 
     updates: int = 1
@@ -162,7 +162,7 @@ class ILBO:
             estimator="score", baseline="value", next_states="stored", depth=1, window=1,
             inward=0.0, critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
             critic_rate=1e-3, final_rate=1.0, policy_batch=64, candidates=1, critic_batch=64,
-            critic_store=1_000_000, policy_store=1_000, own_start=0.0,
+            critic_store=1_000_000, policy_store=1_000, own_start=0.0, parallel=1,
             final_exploration=1e-4, episodes=5_000,
         )  # fmt: skip
         return cls(**(settings | changes))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
-from ilbo.networks import LEAST_VARIANCE, MLP, Dense, Policy
+from ilbo.networks import LEAST_VARIANCE, MLP, Dense, Policy, row_mean
 
 KEPT = "activations"
 """Name of what a reverse pass needs, for `jax.checkpoint` to keep."""
@@ -68,18 +68,13 @@ def frozen(policy: Policy) -> Policy:
     return Policy(FrozenMLP.of(policy.network), policy.scaling, policy.model)
 
 
-def _mean(x: Array) -> Array:
-    """As a product with ones: XLA would split the sum of a long row into several small programs."""
-    return x @ jnp.full((x.shape[-1], 1), 1 / x.shape[-1])
-
-
 def _forward(x: Array, network: FrozenMLP):
     kept = []
     layers = zip(network.hidden, network.scales, network.shifts, strict=True)
     for dense, scale, shift in layers:
         y = x @ dense.weight + dense.bias
         y = checkpoint_name(y, KEPT)
-        factor = checkpoint_name(jax.lax.rsqrt(_mean(y * y) + LEAST_VARIANCE), KEPT)
+        factor = checkpoint_name(jax.lax.rsqrt(row_mean(y * y) + LEAST_VARIANCE), KEPT)
         kept.append((y, factor))
         x = jax.nn.relu(y * factor * scale + shift)
     output = checkpoint_name(x @ network.output.weight + network.output.bias, KEPT)
@@ -94,7 +89,7 @@ def _reverse(saved, g: Array):
         normal = y * factor
         g = jnp.where(normal * scale + shift > 0, g * scale, 0.0)
         # Of the derivative of the norm, the mean of g is missing: the centred weights remove it.
-        g = (factor * (g - normal * _mean(g * normal))) @ dense.transposed
+        g = (factor * (g - normal * row_mean(g * normal))) @ dense.transposed
     return g, None
 
 

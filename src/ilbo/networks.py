@@ -55,7 +55,10 @@ _product.defvjp(
 def outer(x: Float[Array, "*b inputs"], y: Float[Array, "*b outputs"]) -> Array:
     """Σ x yᵀ over the batch, the longer side last, which is far faster where the other is short."""
     x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-    return x.T @ y if x.shape[1] <= y.shape[1] else (y.T @ x).T
+    if x.shape[1] <= y.shape[1]:
+        return x.T @ y
+    # Without the barrier XLA turns the product round again.
+    return jax.lax.optimization_barrier(y.T @ x).T
 
 
 class Hidden(eqx.Module):
@@ -83,10 +86,15 @@ def _hidden(x: Array, layer: Hidden) -> Array:
     return _hidden_forward(x, layer)[0]
 
 
+def row_mean(x: Float[Array, "*b n"]) -> Float[Array, "*b 1"]:
+    """As a product with ones: XLA would split the sum of a long row into several small programs."""
+    return x @ jnp.full((x.shape[-1], 1), 1 / x.shape[-1])
+
+
 def _hidden_forward(x: Array, layer: Hidden):
     y = layer.dense(x)
-    y -= jnp.mean(y, axis=-1, keepdims=True)
-    factor = jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + LEAST_VARIANCE)
+    y -= row_mean(y)
+    factor = jax.lax.rsqrt(row_mean(y * y) + LEAST_VARIANCE)
     return jax.nn.relu(y * factor * layer.scale + layer.shift), (x, y, factor, layer)
 
 

@@ -387,7 +387,7 @@ class Trainer(eqx.Module):
 
     def ascend(self, state: State, parameters, gradient, optimizer, mean_norm, rate: float):
         """One optimiser step along the gradient, cut where it is unusually long."""
-        norm = jnp.sqrt(jnp.sum(gradient**2))
+        norm = jnp.sqrt(gradient @ gradient)
         known = jnp.where(mean_norm > 0, mean_norm, norm)
         if self.config.clip > 0:
             factor = jnp.minimum(1.0, self.config.clip * known / jnp.maximum(norm, 1e-30))

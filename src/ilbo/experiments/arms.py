@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ilbo.config import ILBO
+
 Planner = Literal["ilbo", "through-time", "hindsight", "straight-line", "heuristic"]
 
 LIMIT_EPISODES = 256
@@ -39,6 +41,8 @@ class Arm:
         """All that the results depend on, the seed aside."""
         values = dataclasses.asdict(self)
         del values["label"]
+        if self.planner == "ilbo":  # the defaults of another version may be others
+            values["settings"] = ILBO(**self.settings).to_dict()
         return json.loads(json.dumps(values))
 
     @property

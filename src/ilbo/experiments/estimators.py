@@ -13,7 +13,7 @@ from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spr
 
 TITLE = "Estimators of the bound's gradient"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
-EPISODES = {"smoke": 4, "small": 200, "paper": 1_000}
+EPISODES = {"smoke": 4, "small": 150, "paper": 1_000}
 DRAWS = 8
 """Next states drawn by the score estimator, which is useless here with one."""
 
