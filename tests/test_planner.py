@@ -49,10 +49,10 @@ def test_progress_and_history_tell_the_same():
 
 def test_every_sample_is_counted():
     plan = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, episodes=4)
-    # 4 episodes of 4 steps; each step updates once with 2 windows of 2 steps.
+    # 4 episodes of 4 steps, two side by side; 8 updates of each network with 2 windows of 2 steps.
     assert plan.samples.transitions == 16
-    assert plan.samples.gradient_steps == 32
-    assert plan.samples.model_evaluations == 16 * 2 * 2 + 256
+    assert plan.samples.gradient_steps == 2 * 8
+    assert plan.samples.model_evaluations == 8 * 2 * 2 + 256
     assert plan.samples.random_draws == 16 + 256
     assert plan.samples.test_transitions == 2 * 4 * 4
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -107,7 +109,6 @@ class Plan:
         return self.best_policies[0]
 
 
-@eqx.filter_jit
 def _start(trainer: Trainer, seed: Array) -> Run:
     state = trainer.init(jax.random.key(seed))
     worst = jnp.full((), -jnp.inf, jnp.float32)
@@ -132,6 +133,7 @@ def mean_test_return(problem: Problem, policy: Policy, episodes: int) -> Float[A
     return jnp.mean(jnp.sum(roll(problem.exact, policy, noise, key, starts).rewards, axis=1))
 
 
+_start_one = eqx.filter_jit(_start)
 _advance_one = eqx.filter_jit(donate="all-except-first")(_advance)
 
 
@@ -155,7 +157,9 @@ class Planner:
         seeds: Sequence[int],
         episodes: int | None = None,
         vectorise: bool | None = None,
+        programs: Path | None = None,
     ):
+        """Arguments as of `plan`; `programs` is a folder to keep those of single runs in."""
         self.problem, self.config, self.seeds = problem, config, tuple(seeds)
         self.episodes = config.episodes if episodes is None else episodes
         if self.episodes < 1:
@@ -166,6 +170,15 @@ class Planner:
             density.check(problem)
         self.trainer = Trainer.of(problem, config, self.episodes)
         self.vectorise = jax.default_backend() != "cpu" if vectorise is None else vectorise
+        self.start_one: Callable[..., Run] = _start_one
+        self.advance_one: Callable[..., tuple[Run, Metrics, Array]] = _advance_one
+        if programs and not self.vectorise:
+            from ilbo.programs import Programs
+
+            kept = Programs.of(programs, self.trainer)
+            if kept:
+                self.start_one = functools.partial(kept.call, _start)
+                self.advance_one = functools.partial(kept.call, _advance)
 
     @property
     def segments(self) -> list[int]:
@@ -182,8 +195,8 @@ class Planner:
         """The runs before training: a list, or one stacked run where vectorised."""
         seeds = jnp.array(self.seeds, jnp.uint32)
         if not self.vectorise:
-            return [_start(self.trainer, seed) for seed in seeds]
-        runs = eqx.filter_vmap(_start, in_axes=(None, 0))(self.trainer, seeds)
+            return [self.start_one(self.trainer, seed) for seed in seeds]
+        runs = eqx.filter_vmap(_start_one, in_axes=(None, 0))(self.trainer, seeds)
         devices = jax.device_count()
         if devices > 1 and len(self.seeds) % devices == 0:
             mesh = jax.make_mesh((devices,), ("seeds",))
@@ -197,7 +210,7 @@ class Planner:
             stacked, metrics, current = _advance_many(self.trainer, runs, steps)
             return stacked, metrics, current, stacked.best
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            results = list(pool.map(lambda run: _advance_one(self.trainer, run, steps), runs))
+            results = list(pool.map(lambda run: self.advance_one(self.trainer, run, steps), runs))
         advanced, metrics, current = map(list, zip(*results, strict=True))
         metrics = jax.tree.map(lambda *x: np.stack(x), *metrics)
         return advanced, metrics, np.stack(current), np.stack([run.best for run in advanced])

@@ -24,7 +24,9 @@ else; progress and remarks go to standard error (`output.note`).
 
 from __future__ import annotations
 
+import atexit
 import difflib
+import gc
 import importlib
 import os
 import sys
@@ -51,6 +53,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line (without the program's name) and returns the exit code."""
     argv = list(sys.argv[1:] if argv is None else argv)
+    atexit.register(gc.freeze)  # or Python would go through all of JAX's objects once more
     try:
         code = _dispatch(argv)
         sys.stdout.flush()

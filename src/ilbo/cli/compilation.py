@@ -37,6 +37,15 @@ def keep_compiled_programs() -> None:
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
 
 
+def programs_folder() -> Path | None:
+    """Where whole programs are kept: beside JAX's cache, where that is ours."""
+    import jax
+
+    folder = cache_folder()
+    ours = jax.config.jax_compilation_cache_dir == str(folder)
+    return folder / "programs" if ours else None
+
+
 def use_one_thread() -> None:
     """One thread for the programs of this process, where they train a single seed on a CPU.
 
@@ -60,13 +69,11 @@ def cache_folder() -> Path:
 
 def _prune(folder: Path) -> None:
     """Removes the oldest programs while there are too many."""
-    entries = sorted(
-        ((entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder)),
-        reverse=True,
-    )
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    entries = sorted(((path.stat().st_mtime, path) for path in files), reverse=True)
     total = 0
-    for _, size, path in entries:
-        total += size
+    for _, path in entries:
+        total += path.stat().st_size
         if total > LIMIT:
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                path.unlink()

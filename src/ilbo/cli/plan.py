@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from ilbo.cli import fields
-from ilbo.cli.compilation import keep_compiled_programs, use_one_thread
+from ilbo.cli.compilation import keep_compiled_programs, programs_folder, use_one_thread
 from ilbo.cli.fields import Settings
 from ilbo.cli.types import MaybePath, MaybeText
 
@@ -75,7 +75,7 @@ class Command:
         if self.overwrite and self.out is None:
             raise UserError("--overwrite needs --out: the folder to replace.")
         problem = ilbo.make(name, instance)
-        planner = Planner(problem, config, seeds)
+        planner = Planner(problem, config, seeds, programs=programs_folder())
         out = self.out or unused_folder(Path("runs"), problem.name, seeds)
         overwrite = self.overwrite or self.out is None
         with RunFolder.create(
@@ -105,7 +105,8 @@ class Command:
             return 0
         problem = saved.problem()
         with RunFolder(path) as folder:
-            return self._train(Planner(problem, saved.config, saved.seeds), folder, saved)
+            planner = Planner(problem, saved.config, saved.seeds, programs=programs_folder())
+            return self._train(planner, folder, saved)
 
     def _train(self, planner: Planner, folder: RunFolder, saved: SavedRun | None = None) -> int:
         from ilbo.cli.output import note
