@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import ilbo

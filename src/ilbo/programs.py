@@ -1,7 +1,7 @@
 """Training programs kept on disk, so that a second process need neither trace nor compile them.
 
-JAX's own cache spares the compiling, but only a traced program can be looked up in it, and tracing a
-training step takes seconds. Here a program is found by what it is made from.
+JAX's own cache spares the compiling, but only a traced program can be looked up in it, and tracing
+a training step takes seconds. Here a program is found by what it is made from.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def programs_folder() -> Path | None:
     import jax
 
     folder = cache_folder()
-    ours = jax.config.jax_compilation_cache_dir == str(folder)
+    ours = getattr(jax.config, "jax_compilation_cache_dir", None) == str(folder)
     return folder / "programs" if ours else None
 
 
