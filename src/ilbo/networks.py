@@ -156,9 +156,11 @@ def unflatten(vector: Float[Array | np.ndarray, " p"], shape):
     leaves, structure = jax.tree.flatten(shape)
     cuts = itertools.accumulate((math.prod(leaf.shape) for leaf in leaves), initial=0)
     parts = [
-        jnp.asarray(vector[begin:end].reshape(leaf.shape))
+        vector[begin:end].reshape(leaf.shape)
         for leaf, (begin, end) in zip(leaves, itertools.pairwise(cuts), strict=True)
     ]
+    if isinstance(vector, np.ndarray):
+        parts = jax.device_put(parts)
     return jax.tree.unflatten(structure, parts)
 
 

@@ -50,9 +50,13 @@ def use_one_thread() -> None:
     """One thread for the programs of this process, where they train a single seed on a CPU.
 
     A step is a chain of small operations: handing them from core to core takes longer than they do.
-    Must be called before JAX is used.
+    A thread runs what it calls itself, so that another can work beside it. Must be called before
+    JAX is used.
     """
+    import jax
+
     os.environ.setdefault("PJRT_NPROC", "1")
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def cache_folder() -> Path:

@@ -138,17 +138,15 @@ class Command:
             TrainingProgress(title, planner.episodes, len(planner.seeds), done) as bar,
         ):
             getting_ready = threading.Thread(target=_get_ready, args=(planner,))
+            getting_ready.start()
 
             def progress(record):
                 bar(record)
                 if events:
                     events.add(record)
-                if not getting_ready.ident:
-                    getting_ready.start()
 
             session = train(planner, folder, progress=progress, stop=interruption.requested)
-        if getting_ready.ident:
-            getting_ready.join()
+        getting_ready.join()
         if events:
             events.close()
         if session.fault:
