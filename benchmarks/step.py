@@ -3,10 +3,11 @@
     python benchmarks/step.py [--problems reservoir-20 ...] [--json step.json]
     PJRT_NPROC=1 python benchmarks/step.py       # one thread, as `ilbo plan` runs a single seed
 
-A step is one environment step, one critic update and one policy update. The floor runs, in the
-same process and in turns with it, the matrix products of that step: same shapes, same number, same
-order, one feeding the next, so that the compiler can drop none. `ratio` is the step over its floor.
-With `--parts`, the same for programs of one part each; these need not add up.
+A step is one step of the environment (of each episode side by side), one critic update and one
+policy update; `benchmarks/scale.py` times several seeds. The floor runs, in the same process and in
+turns with it, the matrix products of that step: same shapes, same number, same order, one feeding
+the next, so that the compiler can drop none. `ratio` is the step over its floor. With `--parts`,
+the same for programs of one part each; these need not add up.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -172,8 +172,9 @@ def measure(
     compiling = {}
     for name, program in programs.items():
         began = time.perf_counter()
-        states[name] = jax.block_until_ready(program(states[name]))
+        programs[name] = program.lower(states[name]).compile()
         compiling[name] = time.perf_counter() - began
+        states[name] = jax.block_until_ready(programs[name](states[name]))
     token = jax.block_until_ready(products(jnp.ones(())))
     times: dict[str, list[float]] = {name: [] for name in (*programs, "floor")}
     for _ in range(repeats):
@@ -188,8 +189,15 @@ def measure(
     ratio = float(np.median(np.array(times["step"]) / np.array(times["floor"])))
     return {
         "problem": problem.name, "layers": layers, "depth": depth, "ratio": ratio,
-        "compile_s": compiling["step"], "microseconds": micro,
+        "compile_s": compiling["step"], "memory_mib": memory(programs["step"]),
+        "microseconds": micro,
     }  # fmt: skip
+
+
+def memory(program) -> float:
+    """MiB that a program holds at its peak: what it is given, and what it needs beside that."""
+    needs = program.compiled.memory_analysis()
+    return (needs.argument_size_in_bytes + needs.temp_size_in_bytes) / 2**20
 
 
 def table(path: Path) -> str:
@@ -198,13 +206,14 @@ def table(path: Path) -> str:
 
 
 def tabulate(results: list[dict]) -> str:
-    columns = ("problem", "layers", "depth", "ratio", *(f"{t} µs" for t in TIMED), "compile s")
+    columns = ("problem", "layers", "depth", "ratio", *(f"{t} µs" for t in TIMED))
+    columns += ("compile s", "MiB")
     rows = []
     for r in results:
         micro = r["microseconds"]
         times = [f"{micro[name]:,.0f}" if name in micro else "–" for name in TIMED]
         shown = (r["problem"], r["layers"], str(r["depth"]), f"{r['ratio']:.2f}")
-        rows.append((*shown, *times, f"{r['compile_s']:.1f}"))
+        rows.append((*shown, *times, f"{r['compile_s']:.1f}", f"{r['memory_mib']:,.0f}"))
     return markdown_table(columns, rows)
 
 
@@ -225,11 +234,10 @@ def main() -> None:
         )
         print(f"{name}, {layers}, depth {depth}: {results[-1]['ratio']:.2f}", file=sys.stderr)
     print(tabulate(results))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     where = versions.environment()
-    print(f"peak memory {peak:,.0f} MiB; {where['device']}; {where['packages']}; {where['commit']}")
+    print(f"{where['device']}; {where['packages']}; {where['commit']}")
     if options.json:
-        content = {"environment": where, "peak_mib": peak, "results": results}
+        content = {"environment": where, "results": results}
         options.json.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 
@@ -186,6 +187,29 @@ def test_refusals_of_plan_say_what_to_do(planned, capsys, tmp_path):
 def test_policy_for_another_problem_is_refused(planned, capsys):
     assert "not for 'hvac-3'" in refusal(capsys, "evaluate", planned, "hvac-3")
     assert "no file" in refusal(capsys, "evaluate", "nowhere.ilbo")
+
+
+def test_the_oldest_programs_make_room_once_a_day(tmp_path, monkeypatch):
+    def add(name, age):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes(10))
+        os.utime(path, times=(1e9 - age,) * 2)
+
+    def names():
+        return sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+
+    monkeypatch.setattr(compilation, "LIMIT", 25)
+    for name, age in (("a", 1), ("programs/b", 3), ("c", 2)):
+        add(name, age)
+    compilation._prune(tmp_path)
+    assert names() == ["a", "c", "looked"]
+    add("d", 4)
+    compilation._prune(tmp_path)
+    assert "d" in names()
+    os.utime(tmp_path / "looked", times=(0, 0))
+    compilation._prune(tmp_path)
+    assert "d" not in names()
 
 
 def test_a_cache_folder_that_cannot_be_written_breaks_nothing(tmp_path):

@@ -7,11 +7,13 @@ import hashlib
 import os
 import platform
 import tempfile
+import time
 import warnings
 from pathlib import Path
 
 LIMIT = 2**30
 """Bytes of compiled programs that are kept."""
+DAY = 86_400.0
 
 
 def keep_compiled_programs() -> None:
@@ -72,8 +74,12 @@ def cache_folder() -> Path:
 
 
 def _prune(folder: Path) -> None:
-    """Removes the oldest programs while there are too many."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
+    """Removes the oldest programs while there are too many; looks once a day."""
+    looked = folder / "looked"
+    if looked.exists() and time.time() - looked.stat().st_mtime < DAY:
+        return
+    looked.touch()
+    files = [path for path in folder.rglob("*") if path.is_file() and path != looked]
     entries = sorted(((path.stat().st_mtime, path) for path in files), reverse=True)
     total = 0
     for _, path in entries:
