@@ -18,6 +18,8 @@ from ilbo.model import Model, Problem
 
 ENCODING = 32
 """Units that encode the state, and the action, before the critic's hidden layers."""
+SHORT = 16
+"""Columns below which a matrix is better handled transposed."""
 LEAST_VARIANCE = 1e-5
 """Added to the variance in a layer norm."""
 
@@ -53,9 +55,9 @@ _product.defvjp(
 
 
 def outer(x: Float[Array, "*b inputs"], y: Float[Array, "*b outputs"]) -> Array:
-    """Σ x yᵀ over the batch, the longer side last, which is far faster where the other is short."""
+    """Σ x yᵀ over the batch; far faster with the longer side last where the other is short."""
     x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-    if x.shape[1] <= y.shape[1]:
+    if y.shape[1] >= min(x.shape[1], SHORT):
         return x.T @ y
     # Without the barrier XLA turns the product round again.
     return jax.lax.optimization_barrier(y.T @ x).T
