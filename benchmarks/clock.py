@@ -4,8 +4,8 @@
     python benchmarks/clock.py --table clock.jsonl
 
 The runs take turns, one seed after another, so that the machine's other load falls on all alike.
-Seconds count from the call, compilation included. Returns are those of the current policy on the
-test trajectories, and at the end on 2,048 fresh ones.
+Seconds count from the call, compilation included; in brackets, without it. Returns are those of the
+current policy on the test trajectories, and at the end on 2,048 fresh ones.
 """
 
 from __future__ import annotations
@@ -69,18 +69,21 @@ def table(path: Path) -> str:
     rows = []
     for planner, found in runs.items():
         final = [r["final"] for r in found]
-        reached = [
-            np.median([episodes_to_reach(r["seconds"], r["current"], q) for r in found])
-            for q in qualities
-        ]
+        reached = np.array(
+            [[episodes_to_reach(r["seconds"], r["current"], q) for r in found] for q in qualities]
+        )
+        compiling = np.array([r["compile_seconds"] for r in found])
+        seconds = zip(
+            np.median(reached, axis=1), np.median(reached - compiling, axis=1), strict=True
+        )
         rows.append(
             [
                 planner,
                 f"{found[0]['episodes']:,}",
                 f"{np.mean([r['seconds'][-1] for r in found]):.0f}",
-                f"{np.mean([r['compile_seconds'] for r in found]):.0f}",
+                f"{compiling.mean():.0f}",
                 f"{number(float(np.mean(final)))} ± {number(spread(final))}",
-                *(f"{when:.0f} s" if np.isfinite(when) else "never" for when in reached),
+                *(f"{a:.0f} s ({b:.0f} s)" if np.isfinite(a) else "never" for a, b in seconds),
             ]
         )
     columns = ["planner", "episodes", "seconds", "of which compiling", "final return"]

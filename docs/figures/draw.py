@@ -4,6 +4,7 @@ Names are minorise, window, scale, clock, and those of problems, whose policies 
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -132,7 +133,7 @@ def scale() -> None:
     rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     sizes = {
         "seeds": ("seeds", lambda row: row["seeds"]),
-        "reservoirs": ("reservoirs", lambda row: int(row["problem"].split("-")[1])),
+        "reservoirs": ("reservoirs", lambda row: int(re.search(r"\d+", row["problem"])[0])),
         "widths": ("units in each of two layers", lambda row: row["layers"][0]),
         "parallel": ("parallel episodes", lambda row: row["parallel"]),
     }
@@ -150,6 +151,9 @@ def scale() -> None:
             ax.plot(x, values / values[0], "o-", color=color, ms=4, lw=1.5, label=name)
         ax.set_xscale("log")
         ax.set_yscale("log")
+        ax.set_ylim(0.5, 150)
+        ax.set_xticks(x, [f"{value:,}" for value in x])
+        ax.set_yticks((1, 10, 100), ("1", "10", "100"))
         ax.minorticks_off()
     legend_below(figure, ax.get_legend_handles_labels()[0])
     save(figure, FOLDER / "scale.png")
