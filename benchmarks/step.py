@@ -206,12 +206,13 @@ def table(path: Path) -> str:
 
 
 def tabulate(results: list[dict]) -> str:
-    columns = ("problem", "layers", "depth", "ratio", *(f"{t} µs" for t in TIMED))
+    timed = [name for name in TIMED if any(name in r["microseconds"] for r in results)]
+    columns = ("problem", "layers", "depth", "ratio", *(f"{name} µs" for name in timed))
     columns += ("compile s", "MiB")
     rows = []
     for r in results:
         micro = r["microseconds"]
-        times = [f"{micro[name]:,.0f}" if name in micro else "–" for name in TIMED]
+        times = [f"{micro[name]:,.0f}" for name in timed]
         shown = (r["problem"], r["layers"], str(r["depth"]), f"{r['ratio']:.2f}")
         rows.append((*shown, *times, f"{r['compile_s']:.1f}", f"{r['memory_mib']:,.0f}"))
     return markdown_table(columns, rows)
