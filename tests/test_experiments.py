@@ -71,6 +71,15 @@ def test_identity_tells_all_but_the_label():
         assert dataclasses.replace(ARM, **changes).key != ARM.key
 
 
+def test_identity_tells_settings_that_were_not_given():
+    ours, same, other = (
+        Arm("ILBO", "navigation-3", "ilbo", settings)
+        for settings in ({}, {"depth": ilbo.ILBO().depth}, {"depth": 1})
+    )
+    assert ours.key == same.key != other.key
+    assert ours.identity["settings"]["depth"] == ilbo.ILBO().depth
+
+
 def test_results_survive_the_folder(tmp_path):
     folder = ExperimentFolder.open(tmp_path / "x", "grid", "smoke")
     results = fake(ARM, (0, 1))
