@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,12 +49,14 @@ def test_progress_and_history_tell_the_same():
     assert all(record.best >= record.current for record in told)
 
 
-def test_every_sample_is_counted():
-    plan = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, episodes=4)
-    # 4 episodes of 4 steps, two side by side; 8 updates of each network with 2 windows of 2 steps.
+@pytest.mark.parametrize(("parallel", "updates"), [(1, 16), (2, 8)])
+def test_every_sample_is_counted(parallel, updates):
+    config = dataclasses.replace(tiny_runs.CONFIG, parallel=parallel)
+    plan = ilbo.plan(tiny_runs.problem(), config, episodes=4)
+    # 4 episodes of 4 steps; each update of the policy sees 2 windows of 2 steps.
     assert plan.samples.transitions == 16
-    assert plan.samples.gradient_steps == 2 * 8
-    assert plan.samples.model_evaluations == 8 * 2 * 2 + 256
+    assert plan.samples.gradient_steps == 2 * updates
+    assert plan.samples.model_evaluations == updates * 2 * 2 + 256
     assert plan.samples.random_draws == 16 + 256
     assert plan.samples.test_transitions == 2 * 4 * 4
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import os
 import pickle
@@ -25,7 +24,7 @@ from jax.experimental import serialize_executable
 from ilbo.files import write_atomically
 from ilbo.identity import describe
 from ilbo.training import Trainer
-from ilbo.versions import PACKAGES
+from ilbo.versions import packages
 
 Program = Callable[..., Any]
 
@@ -61,27 +60,33 @@ class Programs:
         }
         name = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
 
-        def flat(*inputs):
-            out = function(*eqx.combine(jax.tree.unflatten(structure, inputs), static))
-            forms.append(jax.tree.map(lambda _: 0, out))
-            return jax.tree.leaves(out)
-
-        forms: list[Any] = []
-        # Of a program that JAX finds in its own cache only a part can be saved: a name of its own
-        # makes sure that it finds none.
-        flat.__name__ = f"{function.__name__}_{secrets.token_hex(8)}"
+        path = self.folder / f"{name}.program"
         with self.lock:
             if name not in self.ready:
-                path = self.folder / f"{name}.program"
                 with contextlib.suppress(Exception):  # none yet, or a damaged one
                     self.ready[name] = _load(path)
             if name not in self.ready:
-                donated = tuple(range(kept, len(inputs)))
-                compiled = jax.jit(flat, donate_argnums=donated).lower(*inputs).compile()
-                self.ready[name] = _whole(compiled, forms[0])
+                compiled, form = _compile(function, static, structure, inputs, kept)
+                self.ready[name] = _whole(compiled, form)
                 with contextlib.suppress(Exception):  # it cannot be kept, but it can be used
-                    _save(path, compiled, forms[0])
+                    _save(path, compiled, form)
         return self.ready[name](*inputs)
+
+
+def _compile(function: Program, static: Any, structure: Any, inputs: list[jax.Array], kept: int):
+    """The function of arrays alone, which uses up all but the first `kept`; its answer's form."""
+    forms: list[Any] = []
+
+    def flat(*inputs):
+        out = function(*eqx.combine(jax.tree.unflatten(structure, inputs), static))
+        forms.append(jax.tree.map(lambda _: 0, out))
+        return jax.tree.leaves(out)
+
+    # Of a program that JAX finds in its own cache only a part can be saved: a name of its own
+    # makes sure that it finds none.
+    flat.__name__ = f"{function.__name__}_{secrets.token_hex(8)}"
+    donated = tuple(range(kept, len(inputs)))
+    return jax.jit(flat, donate_argnums=donated).lower(*inputs).compile(), forms[0]
 
 
 def _whole(compiled: Program, form: Any) -> Program:
@@ -105,14 +110,10 @@ def _surroundings() -> dict[str, Any]:
     source = hashlib.sha256()
     for file in sorted(Path(__file__).parent.rglob("*.py")):
         source.update(file.read_bytes())
-    found = {}
-    for name in (*PACKAGES, "pyRDDLGym"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
     choices = {k: v for k, v in os.environ.items() if k.startswith(("JAX_", "XLA_", "PJRT_"))}
     return {
         "source": source.hexdigest(),
-        "packages": found,
+        "packages": packages("pyRDDLGym"),
         "environment": choices,
         "devices": [str(device) for device in jax.devices()],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
 import subprocess
@@ -22,11 +23,20 @@ def environment() -> dict[str, Any]:
         "ilbo": __version__,
         "commit": commit(),
         "python": platform.python_version(),
-        "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "packages": packages(),
         "platform": platform.platform(),
         "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
         "command": sys.argv,
     }
+
+
+def packages(*further: str) -> dict[str, str]:
+    """Versions of the packages that results depend on, and of further ones where they are there."""
+    found = {}
+    for name in (*PACKAGES, *further):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def commit() -> str | None:
