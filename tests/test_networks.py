@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import ilbo
 from ilbo.frozen import frozen
-from ilbo.networks import MLP, Critic, Policy, flatten, in_units_of_bounds, into_bounds
+from ilbo.networks import MLP, Critic, Folded, Hidden, Policy, in_units_of_bounds, into_bounds, pack
 from names import QUICK
 
 bound = st.one_of(st.floats(-1e3, 1e3, width=32), st.just(np.inf))
@@ -54,10 +54,12 @@ def test_the_first_layer_sees_how_far_a_state_lies_from_the_centre():
     assert float(jnp.max(jnp.abs(near - far))) > 1e-3
 
 
+@pytest.mark.parametrize("width", [16, 256])
 @pytest.mark.parametrize("batch", [(), (7,)])
-def test_derivatives_by_hand_are_those_of_the_formula(batch):
-    """The hidden layer and the linear one have derivatives of their own, for speed."""
-    network = MLP.init(jax.random.key(0), 3, (16, 8), 2, gain=1.0)
+def test_a_network_and_its_derivatives_are_those_of_the_formula(batch, width):
+    """Layers have derivatives of their own, for speed, and the wide one is folded."""
+    network = MLP.init(jax.random.key(0), 3, (width, 8), 2, gain=1.0)
+    assert isinstance(network.hidden[0].quick(), Folded) == (width == 256)
     shaken = jax.tree.map(lambda x: x + 0.3 * jnp.sin(jnp.arange(x.size).reshape(x.shape)), network)
     x = jax.random.normal(jax.random.key(1), (*batch, 3))
 
@@ -71,14 +73,28 @@ def test_derivatives_by_hand_are_those_of_the_formula(batch):
     def loss(function):
         return lambda network, x: jnp.sum(jnp.sin(function(network, x)))
 
+    np.testing.assert_allclose(shaken(x), plain(shaken, x), rtol=2e-4, atol=1e-5)
     wanted = jax.grad(loss(plain), (0, 1))(shaken, x)
     found = jax.grad(loss(lambda network, x: network(x)), (0, 1))(shaken, x)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), found, wanted)
 
 
-def test_a_frozen_policy_is_the_same_function_with_the_same_slopes():
+@pytest.mark.parametrize("distance", [0.0, 1e-3, 1.0, 1e3])
+def test_a_folded_layer_is_right_near_and_far(distance):
+    """Its variance is a quadratic form, which could lose digits where terms cancel."""
+    layer = Hidden.init(jax.random.key(0), 2, 256)
+    x = distance * jax.random.normal(jax.random.key(1), (50, 2))
+    weight, bias, rows = (np.float64(a) for a in (layer.dense.weight, layer.dense.bias, x))
+    y = rows @ weight + bias
+    y -= y.mean(1, keepdims=True)
+    wanted = np.maximum(y / np.sqrt((y * y).mean(1, keepdims=True) + 1e-5), 0)
+    np.testing.assert_allclose(Folded.of(layer)(x), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", [(32, 16), (1024,), (1024, 16)])
+def test_a_frozen_policy_is_the_same_function_with_the_same_slopes(layers):
     problem = ilbo.make("reservoir-10")
-    policy = Policy.init(jax.random.key(0), problem, (32, 16))
+    policy = Policy.init(jax.random.key(0), problem, layers)
     policy = jax.tree.map(lambda x: x + 0.01 * jnp.cos(jnp.arange(x.size)).reshape(x.shape), policy)
     states = problem.starts(jax.random.key(1), (20,))
 
@@ -92,8 +108,11 @@ def test_a_frozen_policy_is_the_same_function_with_the_same_slopes():
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
 
-def test_parameters_flattened_and_back():
+def test_parameters_packed_and_back():
     problem = ilbo.make("navigation-3")
-    policy = Policy.init(jax.random.key(0), problem, (8, 4))
-    again = Policy.of(flatten(policy.network), problem, (8, 4))
+    layers = (128, 64, 4)
+    policy = Policy.init(jax.random.key(0), problem, layers)
+    packed = pack(policy.network)
+    assert [part.shape for part in packed] == [(128, 64), (2 * 128 + 3 * (128 + 64 + 4) + 266,)]
+    again = Policy.of(packed, problem, layers)
     jax.tree.map(np.testing.assert_array_equal, policy, again)

@@ -2,11 +2,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import ilbo
-from ilbo.networks import flatten
+from ilbo.networks import pack
 from ilbo.preference import MEMORY, remember
-from ilbo.training import Trainer
+from ilbo.training import Trainer, sum_of_squares
 
 
 class Scalar(ilbo.Model):
@@ -47,7 +48,7 @@ def test_the_critic_converges_to_the_exact_q_of_a_linear_quadratic_problem():
     # A policy whose output layer is 0 takes the middle of its bounds, a = 0.
     network = trainer.policy(state.policy).network
     silence = jax.tree.map(jnp.zeros_like, network.output)
-    silent = flatten(eqx.tree_at(lambda n: n.output, network, silence))
+    silent = pack(eqx.tree_at(lambda n: n.output, network, silence))
     state = eqx.tree_at(lambda s: (s.policy, s.slow_policy), state, (silent, silent))
     state, _ = eqx.filter_jit(lambda t, s: t.segment(s, 3_000))(trainer, state)
     assert int(state.fault) == 0
@@ -104,3 +105,9 @@ def test_rewards_of_any_scale_train_alike():
         return segment(trainer, trainer.init(jax.random.key(0))).policy
 
     np.testing.assert_allclose(train(Scalar()), train(Loud()), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (33,), (64, 96)])
+def test_sum_of_squares(shape):
+    x = jax.random.normal(jax.random.key(0), shape)
+    np.testing.assert_allclose(sum_of_squares(x), np.sum(np.float64(x) ** 2), rtol=1e-5)

@@ -77,19 +77,19 @@ class Estimator(eqx.Module):
         """
 
         def one(carry, inputs):
-            state, left, factor = carry
+            state, left = carry
             xi, nudge = inputs
             alive = left > 0
             moved, reward, next_left = self.step(state, self.policy(state) + nudge, xi, left)
-            earned = jnp.where(alive, factor * reward, 0.0)
-            moved = jnp.where(alive, moved, state)
-            return (moved, next_left, factor * self.discount), (earned, state, left)
+            earned = jnp.where(alive, reward, 0.0)
+            return (jnp.where(alive, moved, state), next_left), (earned, state, left)
 
         step = jax.checkpoint(one, policy=jax.checkpoint_policies.save_only_these_names(KEPT))
-        carry = (state, steps_left, jnp.ones(()))
-        (last, left, factor), (earned, states, lefts) = jax.lax.scan(step, carry, (noise, nudges))
-        tail = jnp.where(left > 0, factor * self.value(last, left), 0.0)
-        return jnp.sum(earned) + tail, (states, lefts)
+        carry, inputs = (state, steps_left), (noise, nudges)
+        (last, left), (earned, states, lefts) = jax.lax.scan(step, carry, inputs)
+        tail = jnp.where(left > 0, self.value(last, left), 0.0)
+        factors = self.discount ** jnp.arange(len(noise) + 1)
+        return jnp.sum(factors * jnp.append(earned, tail)), (states, lefts)
 
 
 class Pathwise(Estimator):

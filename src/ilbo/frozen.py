@@ -5,7 +5,7 @@ another passes through them, forward and in reverse:
 
 - A layer norm takes the mean off its inputs. Here it is taken off the columns of the weights
   beforehand, which comes to the same and leaves one reduction a layer, in each direction.
-- A reverse pass multiplies by the transposed weights, which are laid out once, not at every step.
+- What does not change from step to step is laid out once.
 - Each layer keeps what its reverse pass reads, and nothing else: see `KEPT`.
 """
 
@@ -15,51 +15,59 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
+from jax.lax import optimization_barrier  # without it XLA folds what is laid out into each use
 from jaxtyping import Array, Float
 
-from ilbo.networks import LEAST_VARIANCE, MLP, Dense, Policy, row_mean
+from ilbo.networks import LEAST_VARIANCE, MLP, Folded, Hidden, Policy, row_mean
 
 KEPT = "activations"
 """Name of what a reverse pass needs, for `jax.checkpoint` to keep."""
 
 
-class FrozenDense(eqx.Module):
-    """x W + b."""
+class FrozenHidden(eqx.Module):
+    """A `Hidden` layer; each row of its weights, and its bias, has mean 0."""
 
     weight: Float[Array, "inputs outputs"]
-    transposed: Float[Array, "outputs inputs"]
     bias: Float[Array, " outputs"]
+    scale: Float[Array, " outputs"]
+    shift: Float[Array, " outputs"]
+    average: Float[Array, "outputs 1"]
+    """Row means are products with it."""
 
     @classmethod
-    def of(cls, dense: Dense, centred: bool = False) -> FrozenDense:
-        weight, bias = dense.weight, dense.bias
-        if centred:
-            weight -= jnp.mean(weight, axis=1, keepdims=True)
-            bias -= jnp.mean(bias)
-        # Without barriers XLA folds these into each product again.
-        weight = jax.lax.optimization_barrier(weight)
-        return cls(weight, jax.lax.optimization_barrier(weight.T), bias)
+    def of(cls, layer: Hidden) -> FrozenHidden:
+        weight = layer.dense.weight - row_mean(layer.dense.weight)
+        bias = layer.dense.bias - jnp.mean(layer.dense.bias)
+        average = jnp.full((len(bias), 1), 1 / len(bias))
+        weight, average = optimization_barrier((weight, average))
+        return cls(weight, bias, layer.scale, layer.shift, average)
 
 
 class FrozenMLP(eqx.Module):
     """An `MLP` at fixed parameters."""
 
-    hidden: tuple[FrozenDense, ...]
-    """Centred: each row of the weights, and the bias, has mean 0."""
-    scales: tuple[Float[Array, " outputs"], ...]
-    shifts: tuple[Float[Array, " outputs"], ...]
-    output: FrozenDense
+    first: Folded | None
+    """The first layer, where it is much wider than its inputs: nothing but these is kept."""
+    hidden: tuple[FrozenHidden, ...]
+    """The others."""
+    output: Float[Array, "outputs inputs"]
+    """Transposed: of few outputs, this is the faster way round."""
+    bias: Float[Array, " outputs"]
 
     @classmethod
     def of(cls, network: MLP) -> FrozenMLP:
+        first = network.hidden[0].quick()
+        folded = optimization_barrier(first) if isinstance(first, Folded) else None
         return cls(
-            tuple(FrozenDense.of(layer.dense, centred=True) for layer in network.hidden),
-            tuple(layer.scale for layer in network.hidden),
-            tuple(layer.shift for layer in network.hidden),
-            FrozenDense.of(network.output),
+            folded,
+            tuple(FrozenHidden.of(layer) for layer in network.hidden[folded is not None :]),
+            optimization_barrier(network.output.weight.T),
+            network.output.bias,
         )
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        if self.first:
+            x = self.first(x)
         return _through(x, self)
 
 
@@ -70,26 +78,24 @@ def frozen(policy: Policy) -> Policy:
 
 def _forward(x: Array, network: FrozenMLP):
     kept = []
-    layers = zip(network.hidden, network.scales, network.shifts, strict=True)
-    for dense, scale, shift in layers:
-        y = x @ dense.weight + dense.bias
-        y = checkpoint_name(y, KEPT)
-        factor = checkpoint_name(jax.lax.rsqrt(row_mean(y * y) + LEAST_VARIANCE), KEPT)
+    for layer in network.hidden:
+        y = checkpoint_name(x @ layer.weight + layer.bias, KEPT)
+        variance = (y * y) @ layer.average
+        factor = checkpoint_name(jax.lax.rsqrt(variance + LEAST_VARIANCE), KEPT)
         kept.append((y, factor))
-        x = jax.nn.relu(y * factor * scale + shift)
-    output = checkpoint_name(x @ network.output.weight + network.output.bias, KEPT)
+        x = jax.nn.relu(y * factor * layer.scale + layer.shift)
+    output = checkpoint_name(x @ network.output.T + network.bias, KEPT)
     return output, (kept, network)
 
 
 def _reverse(saved, g: Array):
     kept, network = saved
-    g = g @ network.output.transposed
-    layers = zip(network.hidden, network.scales, network.shifts, kept, strict=True)
-    for dense, scale, shift, (y, factor) in reversed(list(layers)):
+    g = g @ network.output
+    for layer, (y, factor) in zip(reversed(network.hidden), reversed(kept), strict=True):
         normal = y * factor
-        g = jnp.where(normal * scale + shift > 0, g * scale, 0.0)
+        g = jnp.where(normal * layer.scale + layer.shift > 0, g * layer.scale, 0.0)
         # Of the derivative of the norm, the mean of g is missing: the centred weights remove it.
-        g = (factor * (g - normal * row_mean(g * normal))) @ dense.transposed
+        g = (factor * (g - normal * ((g * normal) @ layer.average))) @ layer.weight.T
     return g, None
 
 

@@ -21,7 +21,7 @@ from ilbo import density
 from ilbo.config import ILBO
 from ilbo.errors import UserError
 from ilbo.model import Problem
-from ilbo.networks import Policy
+from ilbo.networks import Packed, Policy
 from ilbo.rollout import draw_noise, roll
 from ilbo.training import FAULTS, SCALE_PROBES, Metrics, State, Trainer
 
@@ -33,7 +33,7 @@ class Run(eqx.Module):
     """One training run between two segments: all that must be saved to go on with it."""
 
     state: State
-    best_policy: Float[Array, " p"]
+    best_policy: Packed
     """Parameters of the best tested policy so far."""
     best: Float[Array, ""]
     """Its mean return on the test trajectories."""
@@ -112,7 +112,7 @@ class Plan:
 def _start(trainer: Trainer, seed: Array) -> Run:
     state = trainer.init(jax.random.key(seed))
     worst = jnp.full((), -jnp.inf, jnp.float32)
-    return Run(state, jnp.copy(state.policy), worst)
+    return Run(state, jax.tree.map(jnp.copy, state.policy), worst)
 
 
 def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Array]:
@@ -121,7 +121,9 @@ def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Arra
     policy = trainer.policy(state.slow_policy)
     current = mean_test_return(trainer.problem, policy, trainer.config.test_episodes)
     better = current > run.best
-    best_policy = jnp.where(better, state.slow_policy, run.best_policy)
+    best_policy = jax.tree.map(
+        lambda new, old: jnp.where(better, new, old), state.slow_policy, run.best_policy
+    )
     return Run(state, best_policy, jnp.maximum(run.best, current)), metrics, current
 
 
@@ -223,12 +225,17 @@ class Planner:
         else:
             yield from runs
 
-    def final(self, run: Run) -> Float[Array, " p"]:
+    def final(self, run: Run) -> Packed:
         """Parameters of the policy that a run would hand out now."""
         return run.state.slow_policy
 
-    def policy(self, parameters: Float[Array, " p"]) -> Policy:
-        return self.trainer.policy(np.asarray(parameters))  # slices of NumPy need no compiling
+    def policy(self, parameters: Packed) -> Policy:
+        return self.trainer.policy(jax.tree.map(np.asarray, parameters))  # needs no compiling
+
+    def blank(self) -> Policy:
+        """A policy of the shape to come, for programs that are to be ready in time."""
+        start = eqx.filter_eval_shape(_start, self.trainer, jnp.uint32(0))
+        return self.policy(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self.final(start)))
 
     def fault(self, run: Run) -> str | None:
         code = int(run.state.fault)

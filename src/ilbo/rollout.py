@@ -98,6 +98,21 @@ def as_key(key: Key[Array, ""] | int) -> Key[Array, ""]:
     return jax.random.key(key)
 
 
+def act(model: Model, policy, states: Float[Array, "b n"], key) -> Float[Array, "b m"]:
+    """The policy's actions, clipped into the bounds; the key is for stochastic policies."""
+    if getattr(policy, "stochastic", False):
+        actions = jax.vmap(policy)(states, jax.random.split(key, len(states)))
+    else:
+        actions = jax.vmap(policy)(states)
+    low, high = jax.vmap(model.bounds)(states)
+    if actions.shape != low.shape:
+        raise UserError(
+            f"The policy returns an action of shape {actions.shape[1:]}, "
+            f"but the model takes one of shape {low.shape[1:]}."
+        )
+    return jnp.clip(actions, low, high)
+
+
 @eqx.filter_jit
 def roll(model, policy, noise, key, starts) -> Trajectories:
     """Episodes along the noise [horizon, episodes, k]; the key is for stochastic policies."""
@@ -105,17 +120,7 @@ def roll(model, policy, noise, key, starts) -> Trajectories:
     def step(carry, inputs):
         states, alive = carry
         xi, k = inputs
-        if getattr(policy, "stochastic", False):
-            actions = jax.vmap(policy)(states, jax.random.split(k, len(states)))
-        else:
-            actions = jax.vmap(policy)(states)
-        low, high = jax.vmap(model.bounds)(states)
-        if actions.shape != low.shape:
-            raise UserError(
-                f"The policy returns an action of shape {actions.shape[1:]}, "
-                f"but the model takes one of shape {low.shape[1:]}."
-            )
-        actions = jnp.clip(actions, low, high)
+        actions = act(model, policy, states, k)
         moved = jax.vmap(model.transition)(states, actions, xi)
         rewards = jnp.where(alive, jax.vmap(model.reward)(states, actions, moved), 0.0)
         broken = jnp.where(alive, jax.vmap(model.violations)(states, actions), 0)

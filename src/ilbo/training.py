@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,11 +12,11 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from ilbo import bound
+from ilbo import bound, sampling
 from ilbo.config import ILBO
 from ilbo.frozen import frozen
 from ilbo.model import Problem
-from ilbo.networks import Critic, Policy, flatten
+from ilbo.networks import Critic, Packed, Policy, pack
 from ilbo.preference import prefer, remember
 from ilbo.rollout import draw_noise, within
 from ilbo.store import Store, Transition
@@ -27,6 +28,7 @@ SCALE_PROBES = 256
 REWARD_UNIT = 50.0
 """Root mean square of the rewards that the critic sees at the start."""
 SMALLEST_STORE = 1 << 17
+ROWS = 32
 LONGEST = 2.0
 """How many times the running mean length of a gradient a single one may count in it."""
 
@@ -41,13 +43,13 @@ class Episodes(eqx.Module):
 class State(eqx.Module):
     """All that training carries along."""
 
-    policy: Float[Array, " p"]
-    """θ, the parameters of the policy, flattened."""
-    critic: Float[Array, " q"]
+    policy: Packed
+    """θ, the parameters of the policy."""
+    critic: Packed
     """ψ, those of the critic."""
-    slow_policy: Float[Array, " p"]
+    slow_policy: Packed
     """θ', the running average of θ: the target of the critic, and the policy that is handed out."""
-    slow_critic: Float[Array, " q"]
+    slow_critic: Packed
     """ψ'."""
     policy_optimizer: Any
     critic_optimizer: Any
@@ -118,14 +120,11 @@ class Trainer(eqx.Module):
         return cls(problem, config, jnp.array(float(steps)), capacity)
 
     def init(self, key: Key[Array, ""]) -> State:
-        keys = jax.random.split(key, 6)
+        keys = jax.random.split(key, 5)
         config, problem = self.config, self.problem
-        policy = flatten(Policy.init(keys[0], problem, config.layers).network)
-        critic = flatten(Critic.init(keys[1], problem, config.layers).network)
-        episodes = self.reset(
-            jax.random.uniform(keys[2], (config.parallel,)),
-            problem.starts(keys[3], (config.parallel,)),
-        )
+        policy = pack(Policy.init(keys[0], problem, config.layers).network)
+        critic = pack(Critic.init(keys[1], problem, config.layers).network)
+        episodes = self.reset(sampling.uniform(keys[2], (config.parallel, 1 + problem.state_size)))
         sizes = (problem.state_size, problem.action_size, problem.model.law.size)
         optimizer = self.optimizer(1.0)
         return State(
@@ -143,8 +142,8 @@ class Trainer(eqx.Module):
             step=jnp.array(0),
             fault=jnp.array(0),
             fault_step=jnp.array(0),
-            reward_scale=self.scale(keys[4]),
-            key=keys[5],
+            reward_scale=self.scale(keys[3]),
+            key=keys[4],
         )
 
     def scale(self, key: Key[Array, ""]) -> Float[Array, ""]:
@@ -152,7 +151,7 @@ class Trainer(eqx.Module):
         key_state, key_action, key_noise = jax.random.split(key, 3)
         model, problem = self.problem.model, self.problem
         states = problem.starts(key_state, (SCALE_PROBES,))
-        units = jax.random.uniform(key_action, (SCALE_PROBES, problem.action_size))
+        units = sampling.uniform(key_action, (SCALE_PROBES, problem.action_size))
         actions = jax.vmap(lambda s, u: within(*model.bounds(s), u))(states, units)
         moved = jax.vmap(model.transition)(
             states, actions, draw_noise(model, key_noise, (SCALE_PROBES,))
@@ -167,16 +166,18 @@ class Trainer(eqx.Module):
             return optax.adam(rate, eps=1e-15)
         return optax.rmsprop(rate, decay=0.9, eps=1e-15)
 
-    def reset(self, unit: Float[Array, " p"], region: Float[Array, "p n"]) -> Episodes:
-        """New episodes, each from the own start or from the region."""
-        own = unit < self.config.own_start
+    def reset(self, units: Float[Array, "p 1+n"]) -> Episodes:
+        """New episodes, each from the own start or from the region, as uniform numbers decide."""
+        own = units[:, 0] < self.config.own_start
+        low, high = self.problem.region
+        region = low + units[:, 1:] * (high - low)
         state = jnp.where(own[:, None], self.problem.initial_state, region)
         return Episodes(state, jnp.full(len(own), self.problem.horizon))
 
-    def policy(self, theta: Float[Array | np.ndarray, " p"]) -> Policy:
+    def policy(self, theta: Packed) -> Policy:
         return Policy.of(theta, self.problem, self.config.layers)
 
-    def critic(self, psi: Float[Array, " q"]) -> Critic:
+    def critic(self, psi: Packed) -> Critic:
         return Critic.of(psi, self.problem, self.config.layers)
 
     def value(self, critic: Critic, state: Array, action: Array, steps_left: Array) -> Array:
@@ -203,22 +204,26 @@ class Trainer(eqx.Module):
 
     def draw(self, key: Key[Array, ""], steps: int) -> Draws:
         config, problem = self.config, self.problem
-        keys = jax.random.split(key, 8)
+        keys = jax.random.split(key, 5)
         episodes = (steps, config.parallel)
         updates = (steps, config.updates)
-        window = (*updates, config.policy_batch, config.draws, self.rolled)
-        candidates = (*updates, config.policy_batch * config.candidates)
-        own = jax.random.uniform(keys[2], (*episodes, 1))
+        window = (config.policy_batch, config.draws, self.rolled)
+        candidates = config.policy_batch * config.candidates
+        fresh = config.next_states == "fresh"
+        # Uniform numbers of one kind and another in one go: each go is a program to compile.
+        sizes = (config.critic_batch, candidates, 1, 0 if fresh else math.prod(window))
+        uniforms = sampling.uniform(keys[0], (*updates, sum(sizes)))
+        critic_rows, policy_rows, pick, places = jnp.split(uniforms, np.cumsum(sizes)[:-1], axis=-1)
         return Draws(
-            noise=draw_noise(problem.model, keys[0], episodes),
-            explore=jax.random.normal(keys[1], (*episodes, problem.action_size)),
-            starts=jnp.concatenate([own, problem.starts(keys[3], episodes)], axis=-1),
-            critic_rows=jax.random.uniform(keys[4], (*updates, config.critic_batch)),
-            policy_rows=jax.random.uniform(keys[5], candidates),
-            pick=jax.random.uniform(keys[7], updates),
-            window=draw_noise(problem.model, keys[6], window)
-            if config.next_states == "fresh"
-            else jax.random.uniform(keys[6], window),
+            noise=draw_noise(problem.model, keys[2], episodes),
+            explore=sampling.normal(keys[3], (*episodes, problem.action_size)),
+            starts=sampling.uniform(keys[1], (*episodes, 1 + problem.state_size)),
+            critic_rows=critic_rows,
+            policy_rows=policy_rows,
+            pick=pick[..., 0],
+            window=draw_noise(problem.model, keys[4], (*updates, *window))
+            if fresh
+            else places.reshape(*updates, *window),
         )
 
     def segment(self, state: State, steps: int) -> tuple[State, Metrics]:
@@ -268,7 +273,7 @@ class Trainer(eqx.Module):
 
         batch = jax.vmap(one)(episodes.state, draws.noise, draws.explore, episodes.steps_left)
         over = batch.ended | (batch.steps_left <= 1)
-        fresh = self.reset(draws.starts[:, 0], draws.starts[:, 1:])
+        fresh = self.reset(draws.starts)
         following = Episodes(
             jnp.where(over[:, None], fresh.state, batch.next_state),
             jnp.where(over, fresh.steps_left, batch.steps_left - 1),
@@ -316,7 +321,7 @@ class Trainer(eqx.Module):
             store = store.reprioritise(index, errors)
         state = self.watch(state, 3, jnp.isfinite(value))
         critic, optimizer, mean_norm, norm = self.ascend(
-            state, state.critic, flatten(gradient), state.critic_optimizer, state.critic_norm,
+            state, state.critic, pack(gradient), state.critic_optimizer, state.critic_norm,
             -self.config.critic_rate,
         )  # fmt: skip
         state = eqx.tree_at(
@@ -341,7 +346,7 @@ class Trainer(eqx.Module):
             self.policy(state.policy), found, weights, config.inward
         )
         policy, optimizer, mean_norm, norm = self.ascend(
-            state, state.policy, flatten(gradient), state.policy_optimizer, state.policy_norm,
+            state, state.policy, pack(gradient), state.policy_optimizer, state.policy_norm,
             config.policy_rate,
         )  # fmt: skip
         state = self.watch(state, 4, jnp.isfinite(norm))
@@ -387,30 +392,41 @@ class Trainer(eqx.Module):
 
     def ascend(self, state: State, parameters, gradient, optimizer, mean_norm, rate: float):
         """One optimiser step along the gradient, cut where it is unusually long."""
-        norm = jnp.sqrt(gradient @ gradient)
+        norm = jnp.sqrt(sum(sum_of_squares(part) for part in gradient))
         known = jnp.where(mean_norm > 0, mean_norm, norm)
         if self.config.clip > 0:
             factor = jnp.minimum(1.0, self.config.clip * known / jnp.maximum(norm, 1e-30))
         else:
             factor = jnp.ones(())
         good = (state.fault == 0) & jnp.isfinite(norm)
-        gradient = jnp.where(good, -factor * gradient, 0.0)
+        gradient = jax.tree.map(lambda g: jnp.where(good, -factor * g, 0.0), gradient)
         decay = 1 - (1 - self.config.final_rate) * self.progress(state)
         updates, optimizer = self.optimizer(rate * decay).update(gradient, optimizer)
         new_norm = jnp.where(
             good, 0.99 * known + 0.01 * jnp.minimum(norm, LONGEST * known), mean_norm
         )
-        return jnp.where(good, parameters + updates, parameters), optimizer, new_norm, norm
+        moved = jax.tree.map(lambda p, u: jnp.where(good, p + u, p), parameters, updates)
+        return moved, optimizer, new_norm, norm
 
     def update_targets(self, state: State) -> State:
         """θ' ← τ θ + (1 − τ) θ', and ψ' likewise."""
-        rate = self.config.target_rate
+        # After a fault nothing moves on. That the rate depends on it also lets XLA know that all
+        # use of the old averages is over, so that it writes the new ones in place.
+        rate = jnp.where(state.fault == 0, self.config.target_rate, 0.0)
 
         def follow(slow, fast):
-            return slow + rate * (fast - slow)
+            return jax.tree.map(lambda slow, fast: slow + rate * (fast - slow), slow, fast)
 
         return eqx.tree_at(
             lambda s: (s.slow_policy, s.slow_critic),
             state,
             (follow(state.slow_policy, state.policy), follow(state.slow_critic, state.critic)),
         )
+
+
+def sum_of_squares(x: Array) -> Float[Array, ""]:
+    """By columns first: XLA would square a long row, and then sum it in several programs."""
+    x = x.reshape(-1)
+    cut = x.size - x.size % ROWS
+    columns = jnp.sum(jnp.square(x[:cut].reshape(ROWS, -1)), axis=0)
+    return jnp.sum(jax.lax.optimization_barrier(columns)) + jnp.sum(jnp.square(x[cut:]))

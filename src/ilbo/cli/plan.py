@@ -172,7 +172,10 @@ class Command:
         result = results.summary(plan, final, best)
         try:
             plots.learning_curve(plan.history, folder.path / CURVE)
-            plots.trajectories(problem, plan.policy, folder.path / TRAJECTORIES)
+            # Of as many episodes as the result, so that one program serves both.
+            plots.trajectories(
+                problem, plan.policy, folder.path / TRAJECTORIES, results.FRESH_EPISODES
+            )
         except OSError as error:
             raise cannot_write(folder.path, error) from error
         write_json(folder.path / RESULT, result)
@@ -254,15 +257,12 @@ class Interruption:
 
 def _get_ready(planner: Planner) -> None:
     """Loads what the end of a run needs while another core trains: programs and drawing."""
-    import jax
-
     from ilbo import plots, results
-    from ilbo.networks import Policy
 
     with contextlib.suppress(Exception):  # what fails here fails again at the end, and says so
-        policy = Policy.init(jax.random.key(0), planner.problem, planner.config.layers)
+        policy = planner.blank()
         results.evaluate_fresh(planner.problem, [policy])
-        plots.draw_trajectories(planner.problem, policy)
+        plots.draw_trajectories(planner.problem, policy, results.FRESH_EPISODES)
 
 
 def _seeds(first: int, count: int) -> tuple[int, ...]:

@@ -102,7 +102,7 @@ def _shade(model, low, high) -> np.ndarray:
     from matplotlib.colors import to_rgb
 
     at = jnp.asarray(_grid(low, high, SHADES), jnp.float32)
-    left = np.asarray(jax.vmap(model.deceleration)(at)).reshape(SHADES, SHADES)
+    left = np.asarray(jax.jit(jax.vmap(model.deceleration))(at)).reshape(SHADES, SHADES)
     picture = np.empty((SHADES, SHADES, 4))
     picture[..., :3] = to_rgb(PURPLE)
     picture[..., 3] = 1.0 * (1 - np.clip(left, 0, 1))
@@ -111,14 +111,11 @@ def _shade(model, low, high) -> np.ndarray:
 
 def _moves(model, policy, low, high) -> tuple[np.ndarray, np.ndarray]:
     """Where arrows stand, and the policy's moves there, clipped into the bounds [arrows², 2]."""
+    import equinox as eqx
     import jax
     import jax.numpy as jnp
 
+    from ilbo.rollout import act
+
     at = jnp.asarray(_grid(low, high, ARROWS), jnp.float32)
-    if getattr(policy, "stochastic", False):
-        keys = jax.random.split(jax.random.key(0), len(at))
-        moves = jax.vmap(policy)(at, keys)
-    else:
-        moves = jax.vmap(policy)(at)
-    bounds = jax.vmap(model.bounds)(at)
-    return np.asarray(at), np.asarray(jnp.clip(moves, *bounds))
+    return np.asarray(at), np.asarray(eqx.filter_jit(act)(model, policy, at, jax.random.key(0)))
