@@ -3,10 +3,12 @@
     python benchmarks/scale.py --seeds 1 10 100 [--out scale.jsonl]
     python benchmarks/scale.py --reservoirs 10 100 1000
     python benchmarks/scale.py --widths 64 256 1024 --parallel 1 4 16
+    python benchmarks/scale.py --whole 10 --problems navigation-3 hvac-6 reservoir-20
     python benchmarks/scale.py --table scale.jsonl
 
 One line of JSON for each point, with the device. A step of several seeds is one step of each of
-them. Memory is that of the device, or of the process on a CPU.
+them. Memory is that of the device, or of the process on a CPU. `--whole` times whole plans of so
+many seeds instead, 500 episodes each, and judges their final policies on fresh trajectories.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ import numpy as np
 import ilbo
 from ilbo.experiments.study import markdown_table
 from ilbo.planner import Planner
+from ilbo.results import evaluate_fresh
+
+WHOLE_EPISODES = 500
 
 
 def measure(problem: ilbo.Problem, config: ilbo.ILBO, seeds: int, repeats: int) -> dict:
@@ -47,6 +52,19 @@ def measure(problem: ilbo.Problem, config: ilbo.ILBO, seeds: int, repeats: int) 
     }  # fmt: skip
 
 
+def whole(name: str, seeds: int, episodes: int) -> dict:
+    """Seconds of a plan of several seeds, and how good its policies are."""
+    problem = ilbo.make(name)
+    plan = ilbo.plan(problem, seeds=seeds, episodes=episodes)
+    means = [result.mean for result in evaluate_fresh(problem, plan.policies)]
+    return {
+        "problem": name, "seeds": seeds, "episodes": episodes, "total_s": plan.seconds,
+        "compile_s": plan.compile_seconds, "mean": float(np.mean(means)),
+        "std": float(np.std(means, ddof=1)) if seeds > 1 else 0.0,
+        "device": jax.devices()[0].device_kind,
+    }  # fmt: skip
+
+
 def points(options: argparse.Namespace):
     """(what is varied, problem, changes of the settings, seeds)."""
     for count in options.seeds:
@@ -60,12 +78,51 @@ def points(options: argparse.Namespace):
         yield "parallel", ilbo.make(options.problems[-1]), {"parallel": count}, 1
 
 
+def write(result: dict, path: Path | None) -> None:
+    line = json.dumps(result)
+    print(line, flush=True)
+    if path:
+        with path.open("a") as out:
+            out.write(line + "\n")
+
+
 def table(path: Path) -> str:
+    results = [json.loads(line) for line in path.read_text().splitlines()]
+    return of_plans(results) if "total_s" in results[0] else of_steps(results)
+
+
+def of_plans(results: list[dict]) -> str:
+    columns = (
+        "problem",
+        "seeds",
+        "episodes",
+        "seconds",
+        "of these compiling",
+        "mean",
+        "std",
+        "device",
+    )
+    rows = [
+        (
+            *(
+                r["problem"],
+                r["seeds"],
+                r["episodes"],
+                f"{r['total_s']:.0f}",
+                f"{r['compile_s']:.0f}",
+            ),
+            *(f"{r['mean']:,.2f}", f"{r['std']:.2f}", r["device"]),
+        )
+        for r in results
+    ]
+    return markdown_table(columns, rows)
+
+
+def of_steps(results: list[dict]) -> str:
     columns = (
         *("problem", "seeds", "layers", "parallel", "µs a step", "µs a step and seed"),
         *("compile s", "peak MiB", "device"),
     )
-    results = [json.loads(line) for line in path.read_text().splitlines()]
     rows = [
         (
             *(r["problem"], r["seeds"], r["layers"], r["parallel"], f"{r['step_us']:,.0f}"),
@@ -82,6 +139,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="*", default=["reservoir-20"])
     for name in ("seeds", "reservoirs", "widths", "parallel"):
         parser.add_argument(f"--{name}", nargs="*", type=int, default=[])
+    parser.add_argument("--whole", type=int, help="time whole plans of so many seeds")
     parser.add_argument("--episodes", type=int, default=5, help="of a timed call")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--critic-store", type=int, default=100_000, help="transitions held")
@@ -91,16 +149,16 @@ def main() -> None:
     if options.table:
         print(table(options.table))
         return
+    if options.whole:
+        for name in options.problems:
+            write(whole(name, options.whole, WHOLE_EPISODES), options.out)
+        return
     for varied, problem, changes, seeds in points(options):
         config = ilbo.ILBO(
             evaluate_every=options.episodes, critic_store=options.critic_store, **changes
         )
         found = measure(problem, config, seeds, options.repeats)
-        line = json.dumps({"varied": varied, **found})
-        print(line, flush=True)
-        if options.out:
-            with options.out.open("a") as out:
-                out.write(line + "\n")
+        write({"varied": varied, **found}, options.out)
 
 
 if __name__ == "__main__":
