@@ -1,3 +1,5 @@
+import dataclasses
+
 """Programs kept on disk: the same bits, found without tracing, never a wrong or broken one."""
 
 import jax
@@ -104,6 +106,7 @@ def test_a_trainer_is_known_by_problem_settings_and_store(tmp_path):
     large = ilbo.ILBO(critic_store=10**6)
     same = made_from("navigation-3", config, 10)
     assert made_from("navigation-3", config, 20) == same
+    assert made_from("navigation-3", dataclasses.replace(config, episodes=20), 20) == same
     assert made_from("navigation-3", ilbo.ILBO(), 10) != same
     assert made_from("hvac-3", config, 10) != same
     assert made_from("navigation-3", large, 10) != made_from("navigation-3", large, 10_000)

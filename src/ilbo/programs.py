@@ -44,7 +44,8 @@ class Programs:
         problem = describe(trainer.problem)
         if problem["origin"] == "python":
             return None
-        settings = {**trainer.config.to_dict(), "capacity": trainer.capacity}
+        # One program serves any number of episodes.
+        settings = {**trainer.config.to_dict(), "episodes": None, "capacity": trainer.capacity}
         return cls(folder, {"problem": problem, "settings": settings, **_surroundings()})
 
     def call(self, function: Program, first: Any, *rest: Any) -> Any:
