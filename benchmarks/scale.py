@@ -58,7 +58,8 @@ def whole(name: str, seeds: int, episodes: int) -> dict:
     plan = ilbo.plan(problem, seeds=seeds, episodes=episodes)
     means = [result.mean for result in evaluate_fresh(problem, plan.policies)]
     return {
-        "problem": name, "seeds": seeds, "episodes": episodes, "total_s": plan.seconds,
+        "problem": name, "seeds": seeds, "episodes": episodes,
+        "products": jax.config.jax_default_matmul_precision or "default", "total_s": plan.seconds,
         "compile_s": plan.compile_seconds, "mean": float(np.mean(means)),
         "std": float(np.std(means, ddof=1)) if seeds > 1 else 0.0,
         "device": jax.devices()[0].device_kind,
@@ -93,25 +94,13 @@ def table(path: Path) -> str:
 
 def of_plans(results: list[dict]) -> str:
     columns = (
-        "problem",
-        "seeds",
-        "episodes",
-        "seconds",
-        "of these compiling",
-        "mean",
-        "std",
-        "device",
+        *("problem", "seeds", "episodes", "products", "seconds", "of these compiling"),
+        *("mean", "std", "device"),
     )
     rows = [
         (
-            *(
-                r["problem"],
-                r["seeds"],
-                r["episodes"],
-                f"{r['total_s']:.0f}",
-                f"{r['compile_s']:.0f}",
-            ),
-            *(f"{r['mean']:,.2f}", f"{r['std']:.2f}", r["device"]),
+            *(r["problem"], r["seeds"], r["episodes"], r["products"], f"{r['total_s']:.0f}"),
+            *(f"{r['compile_s']:.0f}", f"{r['mean']:,.2f}", f"{r['std']:.2f}", r["device"]),
         )
         for r in results
     ]

@@ -1,6 +1,6 @@
-import dataclasses
-
 """Programs kept on disk: the same bits, found without tracing, never a wrong or broken one."""
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
