@@ -5,7 +5,8 @@ another passes through them, forward and in reverse:
 
 - A layer norm takes the mean off its inputs. Here it is taken off the columns of the weights
   beforehand, which comes to the same and leaves one reduction a layer, in each direction.
-- What does not change from step to step is laid out once.
+- What does not change from step to step is laid out once, behind a barrier: without it XLA would
+  fold it into each use again.
 - Each layer keeps what its reverse pass reads, and nothing else: see `KEPT`.
 """
 
@@ -15,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jax.lax import optimization_barrier  # without it XLA folds what is laid out into each use
+from jax.lax import optimization_barrier
 from jaxtyping import Array, Float
 
 from ilbo.networks import LEAST_VARIANCE, MLP, Folded, Hidden, Policy, row_mean

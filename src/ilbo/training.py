@@ -29,6 +29,7 @@ REWARD_UNIT = 50.0
 """Root mean square of the rewards that the critic sees at the start."""
 SMALLEST_STORE = 1 << 17
 ROWS = 32
+"""Rows that a long sum is split into."""
 LONGEST = 2.0
 """How many times the running mean length of a gradient a single one may count in it."""
 
