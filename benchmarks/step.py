@@ -2,9 +2,10 @@
 
     python benchmarks/step.py [--problems reservoir-20 ...] [--json step.json]
     PJRT_NPROC=1 python benchmarks/step.py       # one thread, as `ilbo plan` runs a single seed
+    python benchmarks/step.py --seeds 10         # several, each a call of its own, over all cores
 
 A step is one step of the environment (of each episode side by side), one critic update and one
-policy update; `benchmarks/scale.py` times several seeds. The floor runs, in the same process and in
+policy update, of each seed. The floor runs, in the same process and in
 turns with it, the matrix products of that step: same shapes, same number, same order, one feeding
 the next, so that the compiler can drop none. `ratio` is the step over its floor. With `--parts`,
 the same for programs of one part each; these need not add up.
@@ -15,9 +16,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import equinox as eqx
@@ -159,39 +162,49 @@ def parts(trainer: Trainer) -> dict[str, Callable]:
 
 
 def measure(
-    problem: ilbo.Problem, layers: str, depth: int, steps: int, repeats: int, with_parts: bool
+    problem: ilbo.Problem,
+    layers: str,
+    depth: int,
+    seeds: int,
+    steps: int,
+    repeats: int,
+    with_parts: bool,
 ) -> dict:
     """Microseconds a step of the step, its floor and its parts, timed in turns."""
     config = ilbo.ILBO(layers=LAYERS[layers], depth=depth)
-    planner = Planner(problem, config, (0,), 500)
+    planner = Planner(problem, config, tuple(range(seeds)), 500, vectorise=False)
     trainer = planner.trainer
     products = floor(trainer, steps)
     updates = whole(trainer) | (parts(trainer) if with_parts else {})
     programs = {name: part(trainer, update, steps) for name, update in updates.items()}
-    states = {name: planner.start()[0].state for name in programs}
+    states = {name: [run.state for run in planner.start()] for name in programs}
     compiling = {}
     for name, program in programs.items():
         began = time.perf_counter()
-        programs[name] = program.lower(states[name]).compile()
+        programs[name] = program.lower(states[name][0]).compile()
         compiling[name] = time.perf_counter() - began
-        states[name] = jax.block_until_ready(programs[name](states[name]))
-    token = jax.block_until_ready(products(jnp.ones(())))
-    times: dict[str, list[float]] = {name: [] for name in (*programs, "floor")}
+        states[name] = of_each(programs[name], states[name])
+    programs["floor"] = products
+    states["floor"] = of_each(products, [jnp.ones(())] * seeds)
+    times: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(repeats):
-        began = time.perf_counter()
-        jax.block_until_ready(products(token))
-        times["floor"].append(time.perf_counter() - began)
         for name, program in programs.items():
             began = time.perf_counter()
-            states[name] = jax.block_until_ready(program(states[name]))
+            states[name] = of_each(program, states[name])
             times[name].append(time.perf_counter() - began)
     micro = {name: float(np.median(t)) / steps * 1e6 for name, t in times.items()}
     ratio = float(np.median(np.array(times["step"]) / np.array(times["floor"])))
     return {
-        "problem": problem.name, "layers": layers, "depth": depth, "ratio": ratio,
+        "problem": problem.name, "layers": layers, "depth": depth, "seeds": seeds, "ratio": ratio,
         "compile_s": compiling["step"], "memory_mib": memory(programs["step"]),
         "microseconds": micro,
     }  # fmt: skip
+
+
+def of_each(program: Callable, states: list) -> list:
+    """The program's answer for each seed's state, all cores at work where there are several."""
+    with ThreadPoolExecutor(os.cpu_count() if len(states) > 1 else 1) as pool:
+        return list(pool.map(lambda state: jax.block_until_ready(program(state)), states))
 
 
 def memory(program) -> float:
@@ -207,13 +220,13 @@ def table(path: Path) -> str:
 
 def tabulate(results: list[dict]) -> str:
     timed = [name for name in TIMED if any(name in r["microseconds"] for r in results)]
-    columns = ("problem", "layers", "depth", "ratio", *(f"{name} µs" for name in timed))
+    columns = ("problem", "layers", "depth", "seeds", "ratio", *(f"{name} µs" for name in timed))
     columns += ("compile s", "MiB")
     rows = []
     for r in results:
         micro = r["microseconds"]
         times = [f"{micro[name]:,.0f}" for name in timed]
-        shown = (r["problem"], r["layers"], str(r["depth"]), f"{r['ratio']:.2f}")
+        shown = (r["problem"], r["layers"], r["depth"], r["seeds"], f"{r['ratio']:.2f}")
         rows.append((*shown, *times, f"{r['compile_s']:.1f}", f"{r['memory_mib']:,.0f}"))
     return markdown_table(columns, rows)
 
@@ -223,17 +236,21 @@ def main() -> None:
     parser.add_argument("--problems", nargs="*", default=["navigation-3", "hvac-6", "reservoir-20"])
     parser.add_argument("--layers", nargs="*", default=list(LAYERS), choices=list(LAYERS))
     parser.add_argument("--depths", nargs="*", type=int, default=[1, 8])
+    parser.add_argument("--seeds", nargs="*", type=int, default=[1])
     parser.add_argument("--steps", type=int, default=100, help="of a timed call")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--parts", action="store_true", help="time the parts of a step as well")
     parser.add_argument("--json", type=Path, help="write the results here as well")
     options = parser.parse_args()
     results = []
-    for name, layers, depth in itertools.product(options.problems, options.layers, options.depths):
-        results.append(
-            measure(ilbo.make(name), layers, depth, options.steps, options.repeats, options.parts)
+    rows = (options.problems, options.layers, options.depths, options.seeds)
+    for name, layers, depth, seeds in itertools.product(*rows):
+        found = measure(
+            *(ilbo.make(name), layers, depth, seeds),
+            *(options.steps, options.repeats, options.parts),
         )
-        print(f"{name}, {layers}, depth {depth}: {results[-1]['ratio']:.2f}", file=sys.stderr)
+        results.append(found)
+        print(f"{name}, {layers}, depth {depth}, {seeds}: {found['ratio']:.2f}", file=sys.stderr)
     print(tabulate(results))
     where = versions.environment()
     print(f"{where['device']}; {where['packages']}; {where['commit']}")
