@@ -23,6 +23,7 @@ import jax
 import numpy as np
 
 import ilbo
+from ilbo.experiments.statistics import spread
 from ilbo.experiments.study import markdown_table
 from ilbo.planner import Planner
 from ilbo.results import evaluate_fresh
@@ -61,7 +62,7 @@ def whole(name: str, seeds: int, episodes: int) -> dict:
         "problem": name, "seeds": seeds, "episodes": episodes,
         "products": jax.config.jax_default_matmul_precision or "default", "total_s": plan.seconds,
         "compile_s": plan.compile_seconds, "mean": float(np.mean(means)),
-        "std": float(np.std(means, ddof=1)) if seeds > 1 else 0.0,
+        "std": spread(means),
         "device": jax.devices()[0].device_kind,
     }  # fmt: skip
 

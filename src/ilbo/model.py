@@ -148,8 +148,12 @@ class Problem(eqx.Module):
 
     def starts(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Array:
         """Start states drawn uniformly from the region, [*shape, n]."""
+        return self.in_region(sampling.uniform(key, (*shape, self.state_size)))
+
+    def in_region(self, units: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+        """The states of the region that numbers in [0, 1] stand for."""
         low, high = self.region
-        return low + sampling.uniform(key, (*shape, self.state_size)) * (high - low)
+        return low + units * (high - low)
 
     def check_start(self, start: Any) -> Array:
         """The start state(s) as an array [n] or [episodes, n], or a `UserError`."""

@@ -252,6 +252,13 @@ class OnProblem(eqx.Module):
         shape = _shape(cls, problem.state_size, problem.action_size, layers)
         return cls(unpack(packed, shape), Scaling.of(problem), problem.model)
 
+    @classmethod
+    def blank(cls, problem: Problem, layers: tuple[int, ...]) -> Self:
+        """With a network of zeros, for programs that are to be ready in time; compiles nothing."""
+        shape = _shape(cls, problem.state_size, problem.action_size, layers)
+        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shape)
+        return cls(jax.device_put(zeros), Scaling.of(problem), problem.model)
+
     def bounds(self, state: Float[Array, "*b n"]) -> tuple[Array, Array]:
         """The model's action bounds [*b, m]."""
         return jnp.vectorize(self.model.bounds, signature="(n)->(m),(m)")(state)

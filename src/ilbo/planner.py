@@ -23,7 +23,8 @@ from ilbo.errors import UserError
 from ilbo.model import Problem
 from ilbo.networks import Packed, Policy
 from ilbo.rollout import draw_noise, roll
-from ilbo.training import FAULTS, SCALE_PROBES, Metrics, State, Trainer
+from ilbo.state import FAULTS, Metrics, State
+from ilbo.training import SCALE_PROBES, Trainer
 
 TEST_SEED = 0x7E57
 """Seed of the test trajectories: the same for every run, apart from all training noise."""
@@ -231,11 +232,6 @@ class Planner:
 
     def policy(self, parameters: Packed) -> Policy:
         return self.trainer.policy(jax.tree.map(np.asarray, parameters))  # needs no compiling
-
-    def blank(self) -> Policy:
-        """A policy of the shape to come, for programs that are to be ready in time."""
-        start = eqx.filter_eval_shape(_start, self.trainer, jnp.uint32(0))
-        return self.policy(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self.final(start)))
 
     def fault(self, run: Run) -> str | None:
         code = int(run.state.fault)

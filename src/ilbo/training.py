@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from ilbo import bound, sampling
 from ilbo.config import ILBO
@@ -19,10 +18,9 @@ from ilbo.model import Problem
 from ilbo.networks import Critic, Packed, Policy, pack
 from ilbo.preference import prefer, remember
 from ilbo.rollout import draw_noise, within
+from ilbo.state import Draws, Episodes, Metrics, State
 from ilbo.store import Store, Transition
 
-FAULTS = ("", "next state", "reward", "critic's loss", "policy's gradient")
-"""Quantities that may turn out not finite; a state's `fault` is a place in this list."""
 SCALE_PROBES = 256
 """Transitions at the start that set the reward's scale."""
 REWARD_UNIT = 50.0
@@ -32,73 +30,6 @@ ROWS = 32
 """Rows that a long sum is split into."""
 LONGEST = 2.0
 """How many times the running mean length of a gradient a single one may count in it."""
-
-
-class Episodes(eqx.Module):
-    """The training episodes under way."""
-
-    state: Float[Array, "parallel n"]
-    steps_left: Int[Array, " parallel"]
-
-
-class State(eqx.Module):
-    """All that training carries along."""
-
-    policy: Packed
-    """θ, the parameters of the policy."""
-    critic: Packed
-    """ψ, those of the critic."""
-    slow_policy: Packed
-    """θ', the running average of θ: the target of the critic, and the policy that is handed out."""
-    slow_critic: Packed
-    """ψ'."""
-    policy_optimizer: Any
-    critic_optimizer: Any
-    policy_norm: Float[Array, ""]
-    """Running mean length of the policy's gradient."""
-    critic_norm: Float[Array, ""]
-    strength: Float[Array, " horizon+1"]
-    """Running mean square of the bound's gradients by the time left."""
-    store: Store
-    episodes: Episodes
-    step: Int[Array, ""]
-    fault: Int[Array, ""]
-    """0, or which quantity was not finite."""
-    fault_step: Int[Array, ""]
-    reward_scale: Float[Array, ""]
-    """What rewards are divided by for the critic."""
-    key: Key[Array, ""]
-
-
-class Metrics(NamedTuple):
-    """Means over a segment of training."""
-
-    critic_loss: Array
-    """Mean square error of the critic, in units of the reward scale."""
-    bound: Array
-    """The bound at the current policy: the estimated return from the sampled states."""
-    policy_gradient: Array
-    """Length of the bound's gradient in θ, in units of the reward."""
-    critic_gradient: Array
-
-
-class Draws(NamedTuple):
-    """The random numbers of a segment, drawn ahead; a leading axis over steps."""
-
-    noise: Array
-    explore: Array
-    starts: Array
-    critic_rows: Array
-    policy_rows: Array
-    """Places of the candidates for a policy update."""
-    pick: Array
-    """Which of them it takes."""
-    window: Array
-    """Places of the noise to replay, or fresh noise."""
-
-    @property
-    def for_policy(self) -> tuple[Array, Array, Array]:
-        return self.policy_rows, self.pick, self.window
 
 
 class Trainer(eqx.Module):
@@ -170,8 +101,7 @@ class Trainer(eqx.Module):
     def reset(self, units: Float[Array, "p 1+n"]) -> Episodes:
         """New episodes, each from the own start or from the region, as uniform numbers decide."""
         own = units[:, 0] < self.config.own_start
-        low, high = self.problem.region
-        region = low + units[:, 1:] * (high - low)
+        region = self.problem.in_region(units[:, 1:])
         state = jnp.where(own[:, None], self.problem.initial_state, region)
         return Episodes(state, jnp.full(len(own), self.problem.horizon))
 
