@@ -5,10 +5,11 @@
     python benchmarks/step.py --seeds 10         # several, each a call of its own, over all cores
 
 A step is one step of the environment (of each episode side by side), one critic update and one
-policy update, of each seed. The floor runs, in the same process and in
-turns with it, the matrix products of that step: same shapes, same number, same order, one feeding
-the next, so that the compiler can drop none. `ratio` is the step over its floor. With `--parts`,
-the same for programs of one part each; these need not add up.
+policy update, of each seed. The floor runs, in the same process and in turns with it, the matrix
+products of that step: same shapes, same number, same order, computed by the same functions, one
+feeding the next, so that the compiler can drop none. As in training, the weights change from step
+to step, so that it cannot lay them out beforehand either. `ratio` is the step over its floor. With
+`--parts`, the same for programs of one part each; these need not add up.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.lax import optimization_barrier
+from jaxtyping import Array
 
 import ilbo
 from ilbo import versions
 from ilbo.experiments.study import markdown_table
-from ilbo.networks import ENCODING, outer
+from ilbo.networks import ENCODING, is_tall, outer, times, times_transposed
 from ilbo.planner import Planner
 from ilbo.training import Trainer
 
@@ -44,22 +47,29 @@ def mild(product):
     return 1 + 0.1 * jnp.tanh(jnp.ravel(product)[0])
 
 
-class Products:
+class Products(eqx.Module):
     """The matrix products of passes through a network, chained by `token` so that all must run."""
 
-    def __init__(self, sizes: list[int], key: int):
-        keys = jax.random.split(jax.random.key(key), len(sizes))
-        shapes = itertools.pairwise(sizes)
-        self.weights = [
-            jax.random.normal(k, shape) / shape[0] ** 0.5
-            for k, shape in zip(keys, shapes, strict=False)
-        ]
+    kept: list[Array]
+    """The weights, transposed where a network's are."""
+    tall: list[bool] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, sizes: list[int]) -> Products:
+        weights = [jnp.full(shape, 0.1 / shape[0]) for shape in itertools.pairwise(sizes)]
+        tall = [is_tall(weight) for weight in weights]
+        return cls([w.T if t else w for w, t in zip(weights, tall, strict=True)], tall)
+
+    @property
+    def weights(self) -> list[Array]:
+        return [w.T if t else w for w, t in zip(self.kept, self.tall, strict=True)]
 
     def forward(self, batch: int, token):
         """One product a layer; returns the layers' inputs, which a backward pass needs."""
-        inputs = [jnp.full((batch, len(self.weights[0])), token)]
-        for weight in self.weights:
-            inputs.append(inputs[-1] @ weight)
+        weights = self.weights
+        inputs = [jnp.full((batch, len(weights[0])), token)]
+        for weight in weights:
+            inputs.append(optimization_barrier(times(inputs[-1], weight)))
         return inputs, mild(inputs[-1])
 
     def backward(self, batch: int, token, into_inputs: bool = True):
@@ -67,73 +77,106 @@ class Products:
 
         A gradient in the weights alone can do without that in the inputs.
         """
-        slopes = [jnp.full((batch, self.weights[-1].shape[1]), token)]
-        for weight in reversed(self.weights[0 if into_inputs else 1 :]):
-            slopes.append(slopes[-1] @ weight.T)
+        weights = self.weights
+        slopes = [jnp.full((batch, weights[-1].shape[1]), token)]
+        for weight in reversed(weights[0 if into_inputs else 1 :]):
+            slopes.append(optimization_barrier(times_transposed(slopes[-1], weight)))
         slopes = slopes[::-1]
         return (slopes if into_inputs else [None, *slopes]), mild(slopes[0])
 
     def gradient(self, inputs, slopes):
         """The gradient in the weights: one product a layer."""
         pairs = zip(inputs[:-1], slopes[1:], strict=True)
-        products = jax.lax.optimization_barrier([outer(x, slope) for x, slope in pairs])
+        products = optimization_barrier([outer(x, slope) for x, slope in pairs])
         return sum(mild(product) for product in products)
 
 
-def floor(trainer: Trainer, steps: int) -> Callable:
-    """A program of the steps' matrix products alone: token [] → token []."""
-    problem, config = trainer.problem, trainer.config
-    n, m, layers = problem.state_size, problem.action_size, list(config.layers)
-    policy = Products([n, *layers, m], 0)
-    critic = Products([2 * ENCODING, *layers, 1], 1)
-    of_state, of_action = Products([n + 1, ENCODING], 2), Products([m, ENCODING], 3)
-    batch = config.policy_batch * config.draws
+class Floor(eqx.Module):
+    """The matrix products of a step."""
 
-    def value(batch, token):
+    policy: Products
+    critic: Products
+    of_state: Products
+    of_action: Products
+    config: ilbo.ILBO = eqx.field(static=True)
+    rolled: int = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, trainer: Trainer) -> Floor:
+        problem = trainer.problem
+        n, m, layers = problem.state_size, problem.action_size, list(trainer.config.layers)
+        return cls(
+            Products.of([n, *layers, m]),
+            Products.of([2 * ENCODING, *layers, 1]),
+            Products.of([n + 1, ENCODING]),
+            Products.of([m, ENCODING]),
+            trainer.config,
+            trainer.rolled,
+        )
+
+    def value(self, batch, token):
         """Q(s, μ(s)), forward."""
-        token = policy.forward(batch, token)[1]
-        return critic_forward(batch, token)[1]
+        token = self.policy.forward(batch, token)[1]
+        return self.critic_forward(batch, token)[1]
 
-    def critic_forward(batch, token):
+    def critic_forward(self, batch, token):
         passes = []
-        for network in (of_state, of_action, critic):
+        for network in (self.of_state, self.of_action, self.critic):
             inputs, token = network.forward(batch, token)
             passes.append(inputs)
         return passes, token
 
-    def critic_update(token):
-        token = value(config.critic_batch, token)
-        (states, actions, encoded), token = critic_forward(config.critic_batch, token)
-        slopes, token = critic.backward(config.critic_batch, token)
+    def critic_update(self, token):
+        batch = self.config.critic_batch
+        token = self.value(batch, token)
+        (states, actions, encoded), token = self.critic_forward(batch, token)
+        slopes, token = self.critic.backward(batch, token)
         left, right = jnp.split(slopes[0], 2, axis=1)
         return (
-            critic.gradient(encoded, slopes)
-            + of_state.gradient(states, [None, left])
-            + of_action.gradient(actions, [None, right])
+            self.critic.gradient(encoded, slopes)
+            + self.of_state.gradient(states, [None, left])
+            + self.of_action.gradient(actions, [None, right])
             + 0 * token
         )
 
-    def policy_update(token):
+    def policy_update(self, token):
+        config, policy = self.config, self.policy
+        batch = config.policy_batch * config.draws
+
         def forward(token, _):
             return policy.forward(batch, token)[1], None
 
         def backward(token, _):
             return policy.backward(batch, token)[1], None
 
-        token, _ = jax.lax.scan(forward, token, None, trainer.rolled)
-        token = value(batch, token)
-        for network in (critic, of_state, of_action):
+        token, _ = jax.lax.scan(forward, token, None, self.rolled)
+        token = self.value(batch, token)
+        for network in (self.critic, self.of_state, self.of_action):
             token = network.backward(batch, token)[1]
-        token, _ = jax.lax.scan(backward, token, None, trainer.rolled)
+        token, _ = jax.lax.scan(backward, token, None, self.rolled)
         inputs, token = policy.forward(batch * config.window, token)
         slopes, token = policy.backward(batch * config.window, token, into_inputs=False)
         return policy.gradient(inputs, slopes) + 0 * token
 
-    def step(token, _):
-        token = policy.forward(config.parallel, token)[1]
-        return mild(policy_update(mild(critic_update(token)))), None
+    def step(self, token):
+        token = self.policy.forward(self.config.parallel, token)[1]
+        return mild(self.policy_update(mild(self.critic_update(token))))
 
-    return jax.jit(lambda token: jax.lax.scan(step, token, None, steps)[0])
+
+def floor(trainer: Trainer, steps: int) -> Callable:
+    """A program of the steps' matrix products alone: token [] → token []."""
+
+    def step(products, token):
+        # That the weights stay the same from step to step must remain unknown.
+        products, token = optimization_barrier((products, token))
+        return products.step(token)
+
+    @jax.jit
+    def program(products, token):
+        return jax.lax.scan(lambda t, _: (step(products, t), None), token, None, steps)[0]
+
+    products = Floor.of(trainer)
+    return lambda token: program(products, token)
 
 
 def part(trainer: Trainer, update: Callable, steps: int) -> Callable:

@@ -19,7 +19,17 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.lax import optimization_barrier
 from jaxtyping import Array, Float
 
-from ilbo.networks import LEAST_VARIANCE, MLP, Folded, Hidden, Policy, row_mean
+from ilbo.networks import (
+    LEAST_VARIANCE,
+    MLP,
+    Folded,
+    Hidden,
+    Policy,
+    across,
+    row_mean,
+    times,
+    times_transposed,
+)
 
 KEPT = "activations"
 """Name of what a reverse pass needs, for `jax.checkpoint` to keep."""
@@ -80,12 +90,12 @@ def frozen(policy: Policy) -> Policy:
 def _forward(x: Array, network: FrozenMLP):
     kept = []
     for layer in network.hidden:
-        y = checkpoint_name(x @ layer.weight + layer.bias, KEPT)
+        y = checkpoint_name(times(x, layer.weight) + layer.bias, KEPT)
         variance = (y * y) @ layer.average
         factor = checkpoint_name(jax.lax.rsqrt(variance + LEAST_VARIANCE), KEPT)
         kept.append((y, factor))
         x = jax.nn.relu(y * factor * layer.scale + layer.shift)
-    output = checkpoint_name(x @ network.output.T + network.bias, KEPT)
+    output = checkpoint_name(across(x, network.output) + network.bias, KEPT)
     return output, (kept, network)
 
 
@@ -96,7 +106,8 @@ def _reverse(saved, g: Array):
         normal = y * factor
         g = jnp.where(normal * layer.scale + layer.shift > 0, g * layer.scale, 0.0)
         # Of the derivative of the norm, the mean of g is missing: the centred weights remove it.
-        g = (factor * (g - normal * ((g * normal) @ layer.average))) @ layer.weight.T
+        slope = factor * (g - normal * ((g * normal) @ layer.average))
+        g = times_transposed(slope, layer.weight)
     return g, None
 
 

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Key
 
 from ilbo import sampling
@@ -17,8 +18,8 @@ from ilbo.model import Model, Problem
 
 ENCODING = 32
 """Units that encode the state, and the action, before the critic's hidden layers."""
-SHORT = 16
-"""Columns below which a matrix is better handled transposed."""
+SHORT = 32
+"""Columns up to which a matrix of more rows is better kept and handled transposed."""
 LARGE = 8192
 """Numbers from which on a parameter is `Packed` by itself."""
 WIDE = 64
@@ -45,21 +46,55 @@ class Dense(eqx.Module):
 
 @jax.custom_vjp
 def _product(x: Float[Array, "*b inputs"], weight: Float[Array, "inputs outputs"]) -> Array:
-    return x @ weight
+    return times(x, weight)
 
 
 _product.defvjp(
-    lambda x, weight: (x @ weight, (x, weight)),
-    lambda kept, g: (g @ kept[1].T, outer(kept[0], g)),
+    lambda x, weight: (times(x, weight), (x, weight)),
+    lambda kept, g: (times_transposed(g, kept[1]), outer(kept[0], g)),
 )
+
+
+def is_tall(weight: Float[Array, "inputs outputs"]) -> bool:
+    """Whether a matrix is kept transposed: see `pack`."""
+    inputs, outputs = weight.shape
+    return outputs < inputs and outputs <= SHORT
+
+
+def times(x: Float[Array, "*b inputs"], weight: Float[Array, "inputs outputs"]) -> Array:
+    """x W, in the way that is quicker for its shape."""
+    return across(x, weight.T) if is_tall(weight) else x @ weight
+
+
+def times_transposed(x: Float[Array, "*b outputs"], weight: Float[Array, "inputs outputs"]):
+    """x Wᵀ likewise."""
+    return x @ weight.T if is_tall(weight) else across(x, weight)
+
+
+@custom_vmap
+def across(x: Float[Array, "*b n"], rows: Float[Array, "m n"]) -> Float[Array, "*b m"]:
+    """x Rᵀ: the products of all rows of the one with all of the other."""
+    flat = x.reshape(-1, x.shape[-1])
+    if len(flat) > len(rows):
+        return x @ rows.T
+    # The second matrix of a product is laid out anew, so let that be the smaller one. Without the
+    # barrier XLA turns the product round again.
+    return jax.lax.optimization_barrier(rows @ flat.T).T.reshape(*x.shape[:-1], len(rows))
+
+
+@across.def_vmap
+def _across_many(size, batched, x, rows):
+    """Which way round is better depends on all of x."""
+    if batched[1]:
+        return jax.vmap(lambda x, rows: x @ rows.T, (0 if batched[0] else None, 0))(x, rows), True
+    return across(x, rows), True
 
 
 def outer(x: Float[Array, "*b inputs"], y: Float[Array, "*b outputs"]) -> Array:
     """Σ x yᵀ over the batch; far faster with the longer side last where the other is short."""
     x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-    if y.shape[1] >= min(x.shape[1], SHORT):
+    if y.shape[1] >= x.shape[1] or y.shape[1] > SHORT:
         return x.T @ y
-    # Without the barrier XLA turns the product round again.
     return jax.lax.optimization_barrier(y.T @ x).T
 
 
@@ -119,7 +154,7 @@ def _hidden_reverse(kept, g: Array):
         _sum(factor[..., 0], product),
         _sum(ones, g),
     )
-    return slope @ layer.dense.weight.T, gradient
+    return times_transposed(slope, layer.dense.weight), gradient
 
 
 def _sum(weights: Array, rows: Array) -> Array:
@@ -191,7 +226,9 @@ Packed = tuple[Float[Array | np.ndarray, "..."], ...]
 
 def pack(network) -> Packed:
     """So that optimisers and averages take few turns, and products find their weights in place."""
-    leaves = jax.tree.leaves(network)
+    leaves = [
+        leaf.T if leaf.ndim == 2 and is_tall(leaf) else leaf for leaf in jax.tree.leaves(network)
+    ]
     large = [leaf for leaf in leaves if leaf.size >= LARGE]
     small = [jnp.ravel(leaf) for leaf in leaves if leaf.size < LARGE]
     return (*large, jnp.concatenate(small))
@@ -204,11 +241,13 @@ def unpack(packed: Packed, shape):
     numpy = isinstance(small, np.ndarray)
     parts, at, rest = [], 0, iter(large)
     for leaf in leaves:
+        tall = leaf.ndim == 2 and is_tall(leaf)
         if leaf.size >= LARGE:
-            parts.append(next(rest))
+            part = next(rest)
         else:
-            parts.append(small[at : at + leaf.size].reshape(leaf.shape))
+            part = small[at : at + leaf.size].reshape(leaf.shape[::-1] if tall else leaf.shape)
             at += leaf.size
+        parts.append(part.T if tall else part)
     return jax.tree.unflatten(structure, jax.device_put(parts) if numpy else parts)
 
 
