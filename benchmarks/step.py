@@ -57,7 +57,7 @@ class Products(eqx.Module):
     @classmethod
     def of(cls, sizes: list[int]) -> Products:
         weights = [jnp.full(shape, 0.1 / shape[0]) for shape in itertools.pairwise(sizes)]
-        tall = [is_tall(weight) for weight in weights]
+        tall = [is_tall(*weight.shape) for weight in weights]
         return cls([w.T if t else w for w, t in zip(weights, tall, strict=True)], tall)
 
     @property

@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,17 @@ from hypothesis import strategies as st
 
 import ilbo
 from ilbo.frozen import frozen
-from ilbo.networks import MLP, Critic, Folded, Hidden, Policy, in_units_of_bounds, into_bounds, pack
+from ilbo.networks import (
+    MLP,
+    Critic,
+    Folded,
+    Hidden,
+    Policy,
+    across,
+    in_units_of_bounds,
+    into_bounds,
+    pack,
+)
 from names import QUICK
 
 bound = st.one_of(st.floats(-1e3, 1e3, width=32), st.just(np.inf))
@@ -116,3 +128,27 @@ def test_parameters_packed_and_back():
     assert [part.shape for part in packed] == [(128, 64), (2 * 128 + 3 * (128 + 64 + 4) + 266,)]
     again = Policy.of(packed, problem, layers)
     jax.tree.map(np.testing.assert_array_equal, policy, again)
+
+
+def test_a_large_matrix_of_few_columns_is_packed_transposed():
+    problem = ilbo.make("reservoir-20")
+    policy = Policy.init(jax.random.key(0), problem, (2048,))
+    first, last, _ = pack(policy.network)
+    np.testing.assert_array_equal(first, policy.network.hidden[0].dense.weight)
+    np.testing.assert_array_equal(last, policy.network.output.weight.T)
+    again = Policy.of(pack(policy.network), problem, (2048,))
+    jax.tree.map(np.testing.assert_array_equal, policy, again)
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+@pytest.mark.parametrize("batch", [(), (5,), (2, 5)])
+def test_products_across_rows(batch, rows):
+    """Of few and of many, which go different ways, and of those that only vmap makes many."""
+    x = jax.random.normal(jax.random.key(0), (6, *batch, 7))
+    matrix = jax.random.normal(jax.random.key(1), (6, rows, 7))
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5)
+    close(across(x, matrix[0]), np.einsum("...n,mn->...m", x, matrix[0]))
+    shared = jax.vmap(across, (0, None))(x, matrix[0])
+    close(shared, np.einsum("...n,mn->...m", x, matrix[0]))
+    close(jax.vmap(across)(x, matrix), np.einsum("k...n,kmn->k...m", x, matrix))
+    close(jax.vmap(across, (None, 0))(x[0], matrix), np.einsum("...n,kmn->k...m", x[0], matrix))

@@ -27,8 +27,8 @@ from ilbo.frozen import KEPT
 from ilbo.model import Model
 from ilbo.networks import Policy, into_bounds
 
-Value = Callable[[Array, Array], Array]
-"""V^m: state [n], steps left [] → value []; 0 where no step is left."""
+Critic = Callable[[Array, Array, Array], Array]
+"""Q^m: state [n], action [m], steps left [] → value []; 0 where no step is left."""
 
 
 class Sample(NamedTuple):
@@ -53,15 +53,19 @@ class ActionGradient(NamedTuple):
 
 
 class Estimator(eqx.Module):
-    """What all estimators hold: the model, V^m, γ and the policy μ^m."""
+    """What all estimators hold: the model, Q^m, the policy μ^m and γ."""
 
     model: Model
-    value: Value
+    critic: Critic
     policy: Callable[[Array], Array]
     discount: float = eqx.field(static=True)
 
     def __call__(self, sample: Sample) -> ActionGradient:
         raise NotImplementedError
+
+    def value(self, state, steps_left):
+        """V^m."""
+        return self.critic(state, self.policy(state), steps_left)
 
     def step(self, state, action, noise, steps_left):
         """(s', r, steps left at s'), the last 0 where the episode has ended."""
@@ -77,17 +81,20 @@ class Estimator(eqx.Module):
         """
 
         def one(carry, inputs):
-            state, left = carry
+            state, action, left = carry
             xi, nudge = inputs
             alive = left > 0
-            moved, reward, next_left = self.step(state, self.policy(state) + nudge, xi, left)
+            moved, reward, next_left = self.step(state, action + nudge, xi, left)
+            following = jnp.where(alive, moved, state)
             earned = jnp.where(alive, reward, 0.0)
-            return (jnp.where(alive, moved, state), next_left), (earned, state, left)
+            return (following, self.policy(following), next_left), (earned, state, left)
 
+        # The action is taken along, so that the policy is asked once for each state, and not
+        # differentiated at the first, which nothing moves.
         step = jax.checkpoint(one, policy=jax.checkpoint_policies.save_only_these_names(KEPT))
-        carry, inputs = (state, steps_left), (noise, nudges)
-        (last, left), (earned, states, lefts) = jax.lax.scan(step, carry, inputs)
-        tail = jnp.where(left > 0, self.value(last, left), 0.0)
+        carry, inputs = (state, self.policy(state), steps_left), (noise, nudges)
+        (*last, left), (earned, states, lefts) = jax.lax.scan(step, carry, inputs)
+        tail = jnp.where(left > 0, self.critic(*last, left), 0.0)
         factors = self.discount ** jnp.arange(len(noise) + 1)
         return jnp.sum(factors * jnp.append(earned, tail)), (states, lefts)
 
@@ -173,9 +180,6 @@ class Score(Estimator):
 
 class CriticOnly(Estimator):
     """∇_a Q(s, a): no model in it. The ablation that shows what the model's gradient is worth."""
-
-    critic: Callable[[Array, Array, Array], Array]
-    """Q: state [n], action [m], steps left [] → value []."""
 
     def __call__(self, sample: Sample) -> ActionGradient:
         action = self.policy(sample.state)

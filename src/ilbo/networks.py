@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -55,31 +56,31 @@ _product.defvjp(
 )
 
 
-def is_tall(weight: Float[Array, "inputs outputs"]) -> bool:
-    """Whether a matrix is kept transposed: see `pack`."""
-    inputs, outputs = weight.shape
+def is_tall(inputs: int, outputs: int) -> bool:
+    """Whether a matrix of this shape is kept transposed: see `pack`."""
     return outputs < inputs and outputs <= SHORT
 
 
 def times(x: Float[Array, "*b inputs"], weight: Float[Array, "inputs outputs"]) -> Array:
     """x W, in the way that is quicker for its shape."""
-    return across(x, weight.T) if is_tall(weight) else x @ weight
+    return across(x, weight.T) if is_tall(*weight.shape) else x @ weight
 
 
 def times_transposed(x: Float[Array, "*b outputs"], weight: Float[Array, "inputs outputs"]):
     """x Wᵀ likewise."""
-    return x @ weight.T if is_tall(weight) else across(x, weight)
+    return x @ weight.T if is_tall(*weight.shape) else across(x, weight)
 
 
 @custom_vmap
 def across(x: Float[Array, "*b n"], rows: Float[Array, "m n"]) -> Float[Array, "*b m"]:
     """x Rᵀ: the products of all rows of the one with all of the other."""
-    flat = x.reshape(-1, x.shape[-1])
-    if len(flat) > len(rows):
+    count = math.prod(x.shape[:-1])
+    if not isinstance(count, int) or count > len(rows):
         return x @ rows.T
     # The second matrix of a product is laid out anew, so let that be the smaller one. Without the
     # barrier XLA turns the product round again.
-    return jax.lax.optimization_barrier(rows @ flat.T).T.reshape(*x.shape[:-1], len(rows))
+    turned = jax.lax.optimization_barrier(rows @ x.reshape(count, -1).T)
+    return turned.T.reshape(*x.shape[:-1], len(rows))
 
 
 @across.def_vmap
@@ -93,9 +94,8 @@ def _across_many(size, batched, x, rows):
 def outer(x: Float[Array, "*b inputs"], y: Float[Array, "*b outputs"]) -> Array:
     """Σ x yᵀ over the batch; far faster with the longer side last where the other is short."""
     x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-    if y.shape[1] >= x.shape[1] or y.shape[1] > SHORT:
-        return x.T @ y
-    return jax.lax.optimization_barrier(y.T @ x).T
+    tall = is_tall(x.shape[1], y.shape[1])
+    return jax.lax.optimization_barrier(y.T @ x).T if tall else x.T @ y
 
 
 class Hidden(eqx.Module):
@@ -227,7 +227,8 @@ Packed = tuple[Float[Array | np.ndarray, "..."], ...]
 def pack(network) -> Packed:
     """So that optimisers and averages take few turns, and products find their weights in place."""
     leaves = [
-        leaf.T if leaf.ndim == 2 and is_tall(leaf) else leaf for leaf in jax.tree.leaves(network)
+        leaf.T if leaf.ndim == 2 and is_tall(*leaf.shape) else leaf
+        for leaf in jax.tree.leaves(network)
     ]
     large = [leaf for leaf in leaves if leaf.size >= LARGE]
     small = [jnp.ravel(leaf) for leaf in leaves if leaf.size < LARGE]
@@ -241,7 +242,7 @@ def unpack(packed: Packed, shape):
     numpy = isinstance(small, np.ndarray)
     parts, at, rest = [], 0, iter(large)
     for leaf in leaves:
-        tall = leaf.ndim == 2 and is_tall(leaf)
+        tall = leaf.ndim == 2 and is_tall(*leaf.shape)
         if leaf.size >= LARGE:
             part = next(rest)
         else:

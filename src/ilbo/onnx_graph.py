@@ -111,7 +111,8 @@ class _Converter:
         return [value(atom) for atom in jaxpr.outvars]
 
     def equation(self, equation: Any, inputs: list[Value]) -> list[Value]:
-        inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+        params = equation.params
+        inner = params.get("jaxpr", params.get("call_jaxpr", params.get("call")))
         if inner is not None:
             if hasattr(inner, "jaxpr"):
                 return self.jaxpr(inner.jaxpr, inner.consts, inputs)

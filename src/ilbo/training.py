@@ -310,16 +310,13 @@ class Trainer(eqx.Module):
         def critic(s, a, left):
             return state.reward_scale * self.value(slow_critic, s, a, left)
 
-        def value(s, left):
-            return critic(s, policy(s), left)
-
-        shared = (self.problem.model, value, policy, self.discount)
+        shared = (self.problem.model, critic, policy, self.discount)
         if self.config.estimator == "pathwise":
             return bound.Pathwise(*shared, self.config.window)
         if self.config.estimator == "score":
             stored = self.config.next_states == "stored"
             return bound.Score(*shared, self.config.baseline, stored)
-        return bound.CriticOnly(*shared, critic)
+        return bound.CriticOnly(*shared)
 
     def ascend(self, state: State, parameters, gradient, optimizer, mean_norm, rate: float):
         """One optimiser step along the gradient, cut where it is unusually long."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import signal
 import threading
 from dataclasses import dataclass
@@ -263,7 +264,8 @@ def _get_ready(planner: Planner) -> None:
     with contextlib.suppress(Exception):  # what fails here fails again at the end, and says so
         policy = Policy.blank(planner.problem, planner.config.layers)
         results.evaluate_fresh(planner.problem, [policy])
-        plots.draw_trajectories(planner.problem, policy, results.FRESH_EPISODES)
+        figure = plots.draw_trajectories(planner.problem, policy, results.FRESH_EPISODES)
+        plots.save(figure, io.BytesIO(), "png")
 
 
 def _seeds(first: int, count: int) -> tuple[int, ...]:
