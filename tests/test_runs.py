@@ -203,6 +203,11 @@ def test_damaged_or_foreign_checkpoints_are_refused_in_one_line(whole, tmp_path)
         changed = dataclasses.replace(config, policy_rate=0.5)
         with pytest.raises(UserError, match="other settings"):
             train(Planner(problem, changed, SEEDS), folder)
+        header, arrays = arrayfile.read(checkpoint, "checkpoint")
+        older = {name: header[name] for name in ("identity", "episode")}
+        arrayfile.write(checkpoint, "checkpoint", older, arrays)
+        with pytest.raises(UserError, match="does not fit this version.*order.*--overwrite"):
+            train(Planner(problem, config, SEEDS), folder)
 
 
 def test_newer_or_damaged_folders_are_refused(whole, tmp_path):

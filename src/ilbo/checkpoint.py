@@ -18,6 +18,8 @@ from ilbo.planner import Planner, Run
 from ilbo.policyfile import named_leaves
 
 _ROWS = "state.store.rows."
+LAYOUT = 2
+"""How parameters are packed: of the same shapes, but in another order, they would mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ def save(path: Path, planner: Planner, checkpoint: Checkpoint) -> None:
             data = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
             arrays[f"{seed}.{name}"] = data[:held] if name.startswith(_ROWS) else data
     content = {
+        "layout": LAYOUT,
         "identity": _identity(planner),
         "episode": checkpoint.episode,
         "seconds": checkpoint.seconds,
@@ -61,6 +64,8 @@ def load(path: Path, planner: Planner) -> Checkpoint:
         )
     fresh = planner.start()
     try:
+        if header.get("layout") != LAYOUT:
+            raise ValueError("it keeps its parameters in another order")
         runs = [
             _restore(run, arrays, f"{seed}.")
             for seed, run in zip(planner.seeds, planner.split(fresh), strict=True)
