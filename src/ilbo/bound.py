@@ -93,8 +93,8 @@ class Estimator(eqx.Module):
         # differentiated at the first, which nothing moves.
         step = jax.checkpoint(one, policy=jax.checkpoint_policies.save_only_these_names(KEPT))
         carry, inputs = (state, self.policy(state), steps_left), (noise, nudges)
-        (*last, left), (earned, states, lefts) = jax.lax.scan(step, carry, inputs)
-        tail = jnp.where(left > 0, self.critic(*last, left), 0.0)
+        (last, action, left), (earned, states, lefts) = jax.lax.scan(step, carry, inputs)
+        tail = jnp.where(left > 0, self.critic(last, action, left), 0.0)
         factors = self.discount ** jnp.arange(len(noise) + 1)
         return jnp.sum(factors * jnp.append(earned, tail)), (states, lefts)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -21,9 +22,9 @@ from ilbo import density
 from ilbo.config import ILBO
 from ilbo.errors import UserError
 from ilbo.model import Problem
-from ilbo.networks import Packed, Policy
+from ilbo.networks import Policy
 from ilbo.rollout import draw_noise, roll
-from ilbo.state import FAULTS, Metrics, State
+from ilbo.state import FAULTS, Metrics
 from ilbo.training import SCALE_PROBES, Trainer
 
 TEST_SEED = 0x7E57
@@ -33,8 +34,8 @@ TEST_SEED = 0x7E57
 class Run(eqx.Module):
     """One training run between two segments: all that must be saved to go on with it."""
 
-    state: State
-    best_policy: Packed
+    state: Any
+    best_policy: Any
     """Parameters of the best tested policy so far."""
     best: Float[Array, ""]
     """Its mean return on the test trajectories."""
@@ -113,18 +114,17 @@ class Plan:
 def _start(trainer: Trainer, seed: Array) -> Run:
     state = trainer.init(jax.random.key(seed))
     worst = jnp.full((), -jnp.inf, jnp.float32)
-    return Run(state, jax.tree.map(jnp.copy, state.policy), worst)
+    return Run(state, jax.tree.map(jnp.copy, trainer.found(state)), worst)
 
 
 def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Array]:
     """Trains for a segment, tests the policy and keeps the better of it and the best."""
     state, metrics = trainer.segment(run.state, steps)
-    policy = trainer.policy(state.slow_policy)
+    found = trainer.found(state)
+    policy = trainer.policy(found)
     current = mean_test_return(trainer.problem, policy, trainer.config.test_episodes)
     better = current > run.best
-    best_policy = jax.tree.map(
-        lambda new, old: jnp.where(better, new, old), state.slow_policy, run.best_policy
-    )
+    best_policy = jax.tree.map(lambda new, old: jnp.where(better, new, old), found, run.best_policy)
     return Run(state, best_policy, jnp.maximum(run.best, current)), metrics, current
 
 
@@ -156,22 +156,21 @@ class Planner:
     def __init__(
         self,
         problem: Problem,
-        config: ILBO,
+        config: Any,
         seeds: Sequence[int],
         episodes: int | None = None,
         vectorise: bool | None = None,
         programs: Path | None = None,
     ):
-        """Arguments as of `plan`; `programs` is a folder to keep those of single runs in."""
+        """Arguments as of `plan`; `config` holds the settings of this kind of planner, `programs`
+        is a folder to keep programs of single runs in."""
         self.problem, self.config, self.seeds = problem, config, tuple(seeds)
         self.episodes = config.episodes if episodes is None else episodes
         if self.episodes < 1:
             raise UserError(f"The number of episodes must be at least 1, got {self.episodes}.")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise UserError(f"Seeds must be different whole numbers, got {list(self.seeds)}.")
-        if config.estimator == "score":
-            density.check(problem)
-        self.trainer = Trainer.of(problem, config, self.episodes)
+        self.trainer = self.make_trainer()
         self.vectorise = jax.default_backend() != "cpu" if vectorise is None else vectorise
         self.start_one: Callable[..., Run] = _start_one
         self.advance_one: Callable[..., tuple[Run, Metrics, Array]] = _advance_one
@@ -182,6 +181,12 @@ class Planner:
             if kept:
                 self.start_one = functools.partial(kept.call, _start)
                 self.advance_one = functools.partial(kept.call, _advance)
+
+    def make_trainer(self) -> Any:
+        """What starts runs, trains them for a segment and tells the policy that they have found."""
+        if self.config.estimator == "score":
+            density.check(self.problem)
+        return Trainer.of(self.problem, self.config, self.episodes)
 
     @property
     def segments(self) -> list[int]:
@@ -226,11 +231,11 @@ class Planner:
         else:
             yield from runs
 
-    def final(self, run: Run) -> Packed:
+    def final(self, run: Run) -> Any:
         """Parameters of the policy that a run would hand out now."""
-        return run.state.slow_policy
+        return self.trainer.found(run.state)
 
-    def policy(self, parameters: Packed) -> Policy:
+    def policy(self, parameters: Any) -> Policy:
         return self.trainer.policy(jax.tree.map(np.asarray, parameters))  # needs no compiling
 
     def fault(self, run: Run) -> str | None:
@@ -301,7 +306,11 @@ def plan(
         seeds = 1
     if isinstance(seeds, int):
         seeds = range(seed, seed + seeds)
-    planner = Planner(problem, config or ILBO(), tuple(seeds), episodes)
+    return carry_out(Planner(problem, config or ILBO(), tuple(seeds), episodes), progress)
+
+
+def carry_out(planner: Planner, progress: Progress | None = None) -> Plan:
+    """Trains all runs of a planner from the start to the end."""
     began = time.perf_counter()
     runs = planner.start()
     history: list[list[Record]] = [[] for _ in planner.seeds]

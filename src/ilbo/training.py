@@ -105,6 +105,10 @@ class Trainer(eqx.Module):
         state = jnp.where(own[:, None], self.problem.initial_state, region)
         return Episodes(state, jnp.full(len(own), self.problem.horizon))
 
+    def found(self, state: State) -> Packed:
+        """Parameters of the policy that is tested and handed out."""
+        return state.slow_policy
+
     def policy(self, theta: Packed) -> Policy:
         return Policy.of(theta, self.problem, self.config.layers)
 

@@ -7,34 +7,21 @@ trajectories and sample counts are those of ILBO, so the two differ in nothing b
 
 from __future__ import annotations
 
-import math
-import os
-import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
 from ilbo.baselines.config import ThroughTime
-from ilbo.errors import UserError
 from ilbo.model import Model, Problem
 from ilbo.networks import Policy, Scaling
-from ilbo.planner import (
-    Plan,
-    Progress,
-    Record,
-    Samples,
-    compile_time,
-    make_plan,
-    mean_test_return,
-)
+from ilbo.planner import Plan, Planner, Progress, Run, Samples, carry_out
 from ilbo.rollout import draw_noise
+from ilbo.state import Metrics
 
 
 class State(eqx.Module):
@@ -48,25 +35,6 @@ class State(eqx.Module):
     """1 once the loss or its gradient was not finite."""
     fault_epoch: Int[Array, ""]
     key: Key[Array, ""]
-
-
-class Run(eqx.Module):
-    """One training run between two segments."""
-
-    state: State
-    best_policy: Any
-    """Network of the best tested policy so far."""
-    best: Float[Array, ""]
-    """Its mean return on the test trajectories."""
-
-
-class Metrics(NamedTuple):
-    """Means over a segment of training."""
-
-    batch_return: Array
-    """Mean return of the training batches."""
-    gradient: Array
-    """Length of its gradient in θ."""
 
 
 def total_rewards(
@@ -136,64 +104,26 @@ class Trainer(eqx.Module):
             fault=jnp.where(good, 0, 1),
             fault_epoch=jnp.where(first, state.epoch, state.fault_epoch),
             key=key,
-        ), Metrics(mean, norm)
+        ), Metrics(jnp.array(jnp.nan), mean, norm, jnp.array(jnp.nan))
 
     def segment(self, state: State, epochs: int) -> tuple[State, Metrics]:
         """Trains for a number of epochs."""
         state, metrics = jax.lax.scan(lambda s, _: self.epoch(s), state, length=epochs)
         return state, jax.tree.map(jnp.mean, metrics)
 
+    def found(self, state: State):
+        """The network of the policy that is tested and handed out."""
+        return state.policy
+
     def policy(self, network) -> Policy:
         return Policy(network, Scaling.of(self.problem), self.problem.model)
 
 
-@eqx.filter_jit
-def _start(trainer: Trainer, seed: Array) -> Run:
-    state = trainer.init(jax.random.key(seed))
-    worst = jnp.full((), -jnp.inf, jnp.float32)
-    return Run(state, jax.tree.map(jnp.copy, state.policy), worst)
+class ThroughTimePlanner(Planner):
+    """Steps training on, segment by segment, as `ilbo.Planner` does."""
 
-
-def _advance(trainer: Trainer, run: Run, epochs: int) -> tuple[Run, Metrics, Array]:
-    """Trains for a segment, tests the policy and keeps the better of it and the best."""
-    state, metrics = trainer.segment(run.state, epochs)
-    policy = trainer.policy(state.policy)
-    current = mean_test_return(trainer.problem, policy, trainer.config.test_episodes)
-    better = current > run.best
-    best_policy = jax.tree.map(
-        lambda old, new: jnp.where(better, new, old), run.best_policy, state.policy
-    )
-    return Run(state, best_policy, jnp.maximum(run.best, current)), metrics, current
-
-
-_advance_one = eqx.filter_jit(donate="all-except-first")(_advance)
-
-
-@eqx.filter_jit(donate="all-except-first")
-def _advance_many(trainer: Trainer, runs: Run, epochs: int):
-    return eqx.filter_vmap(_advance, in_axes=(None, eqx.if_array(0), None))(trainer, runs, epochs)
-
-
-class ThroughTimePlanner:
-    """Steps training on, segment by segment, with the interface of `ilbo.Planner`.
-
-    On a CPU each seed is its own call of one program; on accelerators all seeds run in one
-    vectorised program.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        config: ThroughTime,
-        seeds: Sequence[int],
-        vectorise: bool | None = None,
-    ):
-        self.problem, self.config, self.seeds = problem, config, tuple(seeds)
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise UserError(f"Seeds must be different whole numbers, got {list(self.seeds)}.")
-        self.episodes = config.episodes
-        self.trainer = Trainer(problem, config, jnp.array(float(config.epochs)))
-        self.vectorise = jax.default_backend() != "cpu" if vectorise is None else vectorise
+    def make_trainer(self) -> Trainer:
+        return Trainer(self.problem, self.config, jnp.array(float(self.config.epochs)))
 
     @property
     def segments(self) -> list[int]:
@@ -202,36 +132,9 @@ class ThroughTimePlanner:
         epochs = [self.config.evaluate_every] * full + [rest] * bool(rest)
         return [count * self.config.batch for count in epochs]
 
-    def start(self) -> list[Run] | Run:
-        """The runs before training: a list, or one stacked run where vectorised."""
-        seeds = jnp.array(self.seeds, jnp.uint32)
-        if self.vectorise:
-            return eqx.filter_vmap(_start, in_axes=(None, 0))(self.trainer, seeds)
-        return [_start(self.trainer, seed) for seed in seeds]
-
-    def advance(self, runs: list[Run] | Run, episodes: int):
-        """Trains all runs for a segment; returns them and metrics, current, best as [seeds]."""
-        epochs = episodes // self.config.batch
-        if isinstance(runs, Run):
-            stacked, metrics, current = _advance_many(self.trainer, runs, epochs)
-            return stacked, metrics, current, stacked.best
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            results = list(pool.map(lambda run: _advance_one(self.trainer, run, epochs), runs))
-        advanced, metrics, current = map(list, zip(*results, strict=True))
-        metrics = jax.tree.map(lambda *x: np.stack(x), *metrics)
-        return advanced, metrics, np.stack(current), np.stack([run.best for run in advanced])
-
-    def split(self, runs: list[Run] | Run) -> Iterator[Run]:
-        """One run after another."""
-        if isinstance(runs, Run):
-            for i in range(len(self.seeds)):
-                yield jax.tree.map(lambda x, i=i: x[i], runs)
-        else:
-            yield from runs
-
-    def final(self, run: Run):
-        """Network of the policy that a run would hand out now."""
-        return run.state.policy
+    def steps(self, episodes: int) -> int:
+        """Epochs for this many episodes."""
+        return episodes // self.config.batch
 
     def policy(self, network) -> Policy:
         return self.trainer.policy(network)
@@ -246,7 +149,7 @@ class ThroughTimePlanner:
 
     def samples(self, episodes: int) -> Samples:
         """What each run has consumed after this many episodes."""
-        horizon, epochs = self.problem.horizon, episodes // self.config.batch
+        horizon, epochs = self.problem.horizon, self.steps(episodes)
         tests = -(-epochs // self.config.evaluate_every)
         return Samples(
             episodes=episodes,
@@ -278,32 +181,4 @@ def plan_through_time(
     In the records, `bound` is the mean return of the training batches; there is no critic.
     """
     seeds = range(seed, seed + (seeds or 1)) if seeds is None or isinstance(seeds, int) else seeds
-    planner = ThroughTimePlanner(problem, config or ThroughTime(), tuple(seeds))
-    began = time.perf_counter()
-    runs = planner.start()
-    history: list[list[Record]] = [[] for _ in planner.seeds]
-    done, times = 0, []
-    for segment in planner.segments:
-        before = time.perf_counter()
-        runs, metrics, current, best = planner.advance(runs, segment)
-        done += segment
-        seconds = time.perf_counter() - began
-        times.append((segment, time.perf_counter() - before))
-        for i, past in enumerate(history):
-            record = Record(
-                seed=planner.seeds[i],
-                episode=done,
-                current=float(current[i]),
-                best=float(best[i]),
-                critic_loss=math.nan,
-                bound=float(metrics.batch_return[i]),
-                policy_gradient=float(metrics.gradient[i]),
-                critic_gradient=math.nan,
-                seconds=seconds,
-            )
-            past.append(record)
-            if progress:
-                progress(record)
-        if any(planner.fault(run) for run in planner.split(runs)):
-            break
-    return make_plan(planner, runs, history, done, time.perf_counter() - began, compile_time(times))
+    return carry_out(ThroughTimePlanner(problem, config or ThroughTime(), tuple(seeds)), progress)
