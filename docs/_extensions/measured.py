@@ -5,6 +5,7 @@
 """
 
 import importlib.util
+import sys
 from pathlib import Path
 
 from docutils import nodes
@@ -26,6 +27,7 @@ class Measured(SphinxDirective):
         assert spec is not None
         assert spec.loader is not None
         benchmark = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = benchmark  # dataclasses look their module up
         spec.loader.exec_module(benchmark)
         return self.parse_text_to_nodes(benchmark.table(data))
 

@@ -151,7 +151,7 @@ def scale() -> None:
             ax.plot(x, values / values[0], "o-", color=color, ms=4, lw=1.5, label=name)
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_ylim(0.5, 150)
+        ax.set_ylim(0.5, 500)
         ax.set_xticks(x, [f"{value:,}" for value in x])
         ax.set_yticks((1, 10, 100), ("1", "10", "100"))
         ax.minorticks_off()
