@@ -7,6 +7,7 @@ import dataclasses
 import io
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -168,17 +169,20 @@ class Command:
         from ilbo.runs import CURVE, RESULT, TRAJECTORIES
 
         plan = session.plan
-        final = results.evaluate_fresh(problem, plan.policies)
-        best = results.evaluate_fresh(problem, plan.best_policies)
-        result = results.summary(plan, final, best)
-        try:
-            plots.learning_curve(plan.history, folder.path / CURVE)
-            # Of as many episodes as the result, so that one program serves both.
-            plots.trajectories(
-                problem, plan.policy, folder.path / TRAJECTORIES, results.FRESH_EPISODES
+        with ThreadPoolExecutor(1) as another_core:
+            final, best = (
+                another_core.submit(results.evaluate_fresh, problem, policies)
+                for policies in (plan.policies, plan.best_policies)
             )
-        except OSError as error:
-            raise cannot_write(folder.path, error) from error
+            try:
+                plots.learning_curve(plan.history, folder.path / CURVE)
+                # Of as many episodes as the result, so that one program serves both.
+                plots.trajectories(
+                    problem, plan.policy, folder.path / TRAJECTORIES, results.FRESH_EPISODES
+                )
+            except OSError as error:
+                raise cannot_write(folder.path, error) from error
+            result = results.summary(plan, final.result(), best.result())
         write_json(folder.path / RESULT, result)
         self._show(result, folder.path)
 
