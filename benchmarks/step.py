@@ -7,9 +7,9 @@
 A step is one step of the environment (of each episode side by side), one critic update and one
 policy update, of each seed. The floor runs, in the same process and in turns with it, the matrix
 products of that step: same shapes, same number, same order, computed by the same functions, one
-feeding the next, so that the compiler can drop none. As in training, the weights change from step
-to step, so that it cannot lay them out beforehand either. `ratio` is the step over its floor. With
-`--parts`, the same for programs of one part each; these need not add up.
+feeding the next, so that the compiler can drop none. As in training, it does not know the weights
+of a step beforehand, and cannot lay them out ahead of time. `ratio` is the step over its floor.
+With `--parts`, the same for programs of one part each; these need not add up.
 """
 
 from __future__ import annotations

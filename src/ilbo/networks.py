@@ -74,7 +74,7 @@ def times_transposed(x: Float[Array, "*b outputs"], weight: Float[Array, "inputs
 @custom_vmap
 def across(x: Float[Array, "*b n"], rows: Float[Array, "m n"]) -> Float[Array, "*b m"]:
     """x Rᵀ: the products of all rows of the one with all of the other."""
-    count = math.prod(x.shape[:-1])
+    count = math.prod(x.shape[:-1])  # no number yet where a program for any batch is exported
     if not isinstance(count, int) or count > len(rows):
         return x @ rows.T
     # The second matrix of a product is laid out anew, so let that be the smaller one. Without the
@@ -225,7 +225,8 @@ Packed = tuple[Float[Array | np.ndarray, "..."], ...]
 
 
 def pack(network) -> Packed:
-    """So that optimisers and averages take few turns, and products find their weights in place."""
+    """So that optimisers and averages take few turns, and products find their weights in place, the
+    tall ones transposed."""
     leaves = [
         leaf.T if leaf.ndim == 2 and is_tall(*leaf.shape) else leaf
         for leaf in jax.tree.leaves(network)
