@@ -52,17 +52,18 @@ class Products(eqx.Module):
 
     kept: list[Array]
     """The weights, transposed where a network's are."""
-    tall: list[bool] = eqx.field(static=True)
+    shapes: list[tuple[int, int]] = eqx.field(static=True)
 
     @classmethod
     def of(cls, sizes: list[int]) -> Products:
-        weights = [jnp.full(shape, 0.1 / shape[0]) for shape in itertools.pairwise(sizes)]
-        tall = [is_tall(*weight.shape) for weight in weights]
-        return cls([w.T if t else w for w, t in zip(weights, tall, strict=True)], tall)
+        shapes = list(itertools.pairwise(sizes))
+        kept = [jnp.full(s[::-1] if is_tall(s) else s, 0.1 / s[0]) for s in shapes]
+        return cls(kept, shapes)
 
     @property
     def weights(self) -> list[Array]:
-        return [w.T if t else w for w, t in zip(self.kept, self.tall, strict=True)]
+        pairs = zip(self.kept, self.shapes, strict=True)
+        return [weight.T if is_tall(shape) else weight for weight, shape in pairs]
 
     def forward(self, batch: int, token):
         """One product a layer; returns the layers' inputs, which a backward pass needs."""
@@ -229,14 +230,14 @@ def measure(
         states[name] = of_each(programs[name], states[name])
     programs["floor"] = products
     states["floor"] = of_each(products, [jnp.ones(())] * seeds)
-    times: dict[str, list[float]] = {name: [] for name in programs}
+    took: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(repeats):
         for name, program in programs.items():
             began = time.perf_counter()
             states[name] = of_each(program, states[name])
-            times[name].append(time.perf_counter() - began)
-    micro = {name: float(np.median(t)) / steps * 1e6 for name, t in times.items()}
-    ratio = float(np.median(np.array(times["step"]) / np.array(times["floor"])))
+            took[name].append(time.perf_counter() - began)
+    micro = {name: float(np.median(t)) / steps * 1e6 for name, t in took.items()}
+    ratio = float(np.median(np.array(took["step"]) / np.array(took["floor"])))
     return {
         "problem": problem.name, "layers": layers, "depth": depth, "seeds": seeds, "ratio": ratio,
         "compile_s": compiling["step"], "memory_mib": memory(programs["step"]),
@@ -268,9 +269,9 @@ def tabulate(results: list[dict]) -> str:
     rows = []
     for r in results:
         micro = r["microseconds"]
-        times = [f"{micro[name]:,.0f}" for name in timed]
+        each = [f"{micro[name]:,.0f}" for name in timed]
         shown = (r["problem"], r["layers"], r["depth"], r["seeds"], f"{r['ratio']:.2f}")
-        rows.append((*shown, *times, f"{r['compile_s']:.1f}", f"{r['memory_mib']:,.0f}"))
+        rows.append((*shown, *each, f"{r['compile_s']:.1f}", f"{r['memory_mib']:,.0f}"))
     return markdown_table(columns, rows)
 
 

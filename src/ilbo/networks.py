@@ -56,19 +56,19 @@ _product.defvjp(
 )
 
 
-def is_tall(inputs: int, outputs: int) -> bool:
-    """Whether a matrix of this shape is kept transposed: see `pack`."""
-    return outputs < inputs and outputs <= SHORT
+def is_tall(shape: tuple[int, ...]) -> bool:
+    """Whether a parameter of this shape is a matrix that is kept transposed: see `pack`."""
+    return len(shape) == 2 and shape[1] < shape[0] and shape[1] <= SHORT
 
 
 def times(x: Float[Array, "*b inputs"], weight: Float[Array, "inputs outputs"]) -> Array:
     """x W, in the way that is quicker for its shape."""
-    return across(x, weight.T) if is_tall(*weight.shape) else x @ weight
+    return across(x, weight.T) if is_tall(weight.shape) else x @ weight
 
 
 def times_transposed(x: Float[Array, "*b outputs"], weight: Float[Array, "inputs outputs"]):
     """x Wᵀ likewise."""
-    return x @ weight.T if is_tall(*weight.shape) else across(x, weight)
+    return x @ weight.T if is_tall(weight.shape) else across(x, weight)
 
 
 @custom_vmap
@@ -94,7 +94,7 @@ def _across_many(size, batched, x, rows):
 def outer(x: Float[Array, "*b inputs"], y: Float[Array, "*b outputs"]) -> Array:
     """Σ x yᵀ over the batch; far faster with the longer side last where the other is short."""
     x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-    tall = is_tall(x.shape[1], y.shape[1])
+    tall = is_tall((x.shape[1], y.shape[1]))
     return jax.lax.optimization_barrier(y.T @ x).T if tall else x.T @ y
 
 
@@ -227,10 +227,7 @@ Packed = tuple[Float[Array | np.ndarray, "..."], ...]
 def pack(network) -> Packed:
     """So that optimisers and averages take few turns, and products find their weights in place, the
     tall ones transposed."""
-    leaves = [
-        leaf.T if leaf.ndim == 2 and is_tall(*leaf.shape) else leaf
-        for leaf in jax.tree.leaves(network)
-    ]
+    leaves = [leaf.T if is_tall(leaf.shape) else leaf for leaf in jax.tree.leaves(network)]
     large = [leaf for leaf in leaves if leaf.size >= LARGE]
     small = [jnp.ravel(leaf) for leaf in leaves if leaf.size < LARGE]
     return (*large, jnp.concatenate(small))
@@ -243,7 +240,7 @@ def unpack(packed: Packed, shape):
     numpy = isinstance(small, np.ndarray)
     parts, at, rest = [], 0, iter(large)
     for leaf in leaves:
-        tall = leaf.ndim == 2 and is_tall(*leaf.shape)
+        tall = is_tall(leaf.shape)
         if leaf.size >= LARGE:
             part = next(rest)
         else:

@@ -122,6 +122,16 @@ class Trainer(eqx.Module):
 class ThroughTimePlanner(Planner):
     """Steps training on, segment by segment, as `ilbo.Planner` does."""
 
+    def __init__(
+        self,
+        problem: Problem,
+        config: ThroughTime,
+        seeds: Sequence[int],
+        vectorise: bool | None = None,
+    ):
+        """The number of episodes is the config's."""
+        super().__init__(problem, config, seeds, vectorise=vectorise)
+
     def make_trainer(self) -> Trainer:
         return Trainer(self.problem, self.config, jnp.array(float(self.config.epochs)))
 
