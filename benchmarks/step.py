@@ -38,7 +38,7 @@ from ilbo.networks import ENCODING, is_tall, outer, times, times_transposed
 from ilbo.planner import Planner
 from ilbo.training import Trainer
 
-TIMED = ("step", "floor", "act and store", "critic", "policy", "targets")
+TIMED = ("step", "floor", "act and store", "critic", "policy")
 LAYERS = {"one": (2048,), "four": (256, 128, 64, 32)}
 
 
@@ -180,29 +180,31 @@ def floor(trainer: Trainer, steps: int) -> Callable:
     return lambda token: program(products, token)
 
 
-def part(trainer: Trainer, update: Callable, steps: int) -> Callable:
-    """A program that runs one part of the step over and over: state → state."""
-
-    def program(state):
-        key, draw_key = jax.random.split(state.key)
-        state = eqx.tree_at(lambda s: s.key, state, key)
-        draws = trainer.draw(draw_key, steps)
-        return jax.lax.scan(lambda s, d: (update(s, d), None), state, draws)[0]
-
-    return eqx.filter_jit(donate="all")(program)
+def whole(trainer: Trainer, steps: int) -> Callable:
+    """A program of a number of steps: state → state."""
+    return eqx.filter_jit(donate="all")(lambda state: trainer.segment(state, steps)[0])
 
 
-def whole(trainer: Trainer) -> dict[str, Callable]:
-    return {"step": lambda s, d: trainer.step(s, d)[0]}
+def parts(trainer: Trainer, steps: int) -> dict[str, Callable]:
+    """Programs that run one part of the step over and over: state → state."""
 
+    def over_and_over(update):
+        def program(state):
+            key, draw_key = jax.random.split(state.key)
+            state = eqx.tree_at(lambda s: s.key, state, key)
+            slow, draws = trainer.slow(state), trainer.draw(draw_key, steps)
+            return jax.lax.scan(lambda s, d: (update(s, slow, d), None), state, draws)[0]
 
-def parts(trainer: Trainer) -> dict[str, Callable]:
-    return {
-        "act and store": trainer.explore,
-        "critic": lambda s, d: trainer.update_critic(s, d.critic_rows[0])[0],
-        "policy": lambda s, d: trainer.update_policy(s, *(x[0] for x in d.for_policy))[0],
-        "targets": lambda s, d: trainer.update_targets(s),
+        return eqx.filter_jit(donate="all")(program)
+
+    updates = {
+        "act and store": lambda s, _, d: trainer.explore(s, d),
+        "critic": lambda s, slow, d: trainer.update_critic(s, slow, d.critic_rows[0])[0],
+        "policy": lambda s, slow, d: trainer.update_policy(s, slow, *(x[0] for x in d.for_policy))[
+            0
+        ],
     }
+    return {name: over_and_over(update) for name, update in updates.items()}
 
 
 def measure(
@@ -219,8 +221,9 @@ def measure(
     planner = Planner(problem, config, tuple(range(seeds)), 500, vectorise=False)
     trainer = planner.trainer
     products = floor(trainer, steps)
-    updates = whole(trainer) | (parts(trainer) if with_parts else {})
-    programs = {name: part(trainer, update, steps) for name, update in updates.items()}
+    programs = {"step": whole(trainer, steps)}
+    if with_parts:
+        programs |= parts(trainer, steps)
     states = {name: [run.state for run in planner.start()] for name in programs}
     compiling = {}
     for name, program in programs.items():

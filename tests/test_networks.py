@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ilbo
-from ilbo.frozen import frozen
+from ilbo.frozen import frozen_critic, frozen_policy
 from ilbo.networks import (
     MLP,
     Critic,
@@ -20,6 +20,7 @@ from ilbo.networks import (
     into_bounds,
     pack,
 )
+from ilbo.rollout import Random
 from names import QUICK
 
 bound = st.one_of(st.floats(-1e3, 1e3, width=32), st.just(np.inf))
@@ -113,10 +114,28 @@ def test_a_frozen_policy_is_the_same_function_with_the_same_slopes(layers):
     @jax.jit
     @jax.vmap
     def both(state):
-        fast = frozen(policy)
+        fast = frozen_policy(policy)
         return (policy(state), jax.jacrev(policy)(state)), (fast(state), jax.jacrev(fast)(state))
 
     for wanted, found in zip(*both(states), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("layers", [(32, 16), (1024,)])
+def test_a_frozen_critic_is_the_same_function_with_the_same_slopes(layers):
+    problem = ilbo.make("reservoir-10")
+    critic = Critic.init(jax.random.key(0), problem, layers)
+    critic = jax.tree.map(lambda x: x + 0.01 * jnp.cos(jnp.arange(x.size)).reshape(x.shape), critic)
+    states = problem.starts(jax.random.key(1), (20,))
+    actions = jax.vmap(Random(problem.model))(states, jax.random.split(jax.random.key(2), 20))
+    times = jnp.linspace(0.0, 1.0, 20)
+
+    def all_of(critic):
+        values = critic(states, actions, times)
+        slopes = jax.grad(lambda s, a: jnp.sum(critic(s, a, times)), (0, 1))(states, actions)
+        return values, *slopes
+
+    for wanted, found in zip(all_of(critic), all_of(frozen_critic(critic)), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
 

@@ -35,7 +35,7 @@ def test_one_vectorised_program_trains_as_the_single_ones_do():
         runs, _, current, best = planner.advance(runs, segment)
     assert current.shape == best.shape == (2,)
     single = ilbo.plan(problem, tiny_runs.CONFIG, seed=1, episodes=4)
-    together = list(planner.split(runs))[1].state.slow_policy
+    together = list(planner.split(runs))[1].state.found
     for found, wanted in zip(together, pack(single.policy.network), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
@@ -54,10 +54,11 @@ def test_progress_and_history_tell_the_same():
 def test_every_sample_is_counted(parallel, updates):
     config = dataclasses.replace(tiny_runs.CONFIG, parallel=parallel)
     plan = ilbo.plan(tiny_runs.problem(), config, episodes=4)
-    # 4 episodes of 4 steps; each update of the policy sees 2 windows of 2 steps.
+    # 4 episodes of 4 steps; each update of the policy sees 2 windows of 2 steps; at each of 2 tests
+    # 2 policies go along 2 episodes.
     assert plan.samples.transitions == 16
     assert plan.samples.gradient_steps == 2 * updates
-    assert plan.samples.model_evaluations == updates * 2 * 2 + 256
+    assert plan.samples.model_evaluations == updates * 2 * 2 + 256 + 2 * 2 * 2 * 4
     assert plan.samples.random_draws == 16 + 256
     assert plan.samples.test_transitions == 2 * 4 * 4
 
@@ -99,6 +100,7 @@ def test_the_score_needs_a_density_and_says_why_there_is_none():
         {"critic": "discounted", "optimizer": "rmsprop"},
         {"parallel": 2, "updates": 2},
         {"prioritised": True},
+        {"guard": 0, "target_every": 1},
     ],
 )
 def test_every_setting_trains(changes):

@@ -206,7 +206,7 @@ def test_damaged_or_foreign_checkpoints_are_refused_in_one_line(whole, tmp_path)
         header, arrays = arrayfile.read(checkpoint, "checkpoint")
         older = {name: header[name] for name in ("identity", "episode")}
         arrayfile.write(checkpoint, "checkpoint", older, arrays)
-        with pytest.raises(UserError, match=r"does not fit this version.*order.*--overwrite"):
+        with pytest.raises(UserError, match=r"of another version of ilbo.*--overwrite"):
             train(Planner(problem, config, SEEDS), folder)
 
 

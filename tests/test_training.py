@@ -1,3 +1,5 @@
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -5,8 +7,12 @@ import numpy as np
 import pytest
 
 import ilbo
+import tiny_runs
 from ilbo.networks import pack
+from ilbo.planner import make_test
 from ilbo.preference import MEMORY, remember
+from ilbo.rollout import Trial
+from ilbo.store import Transition
 from ilbo.training import Trainer, sum_of_squares
 
 
@@ -81,6 +87,90 @@ def test_preferred_states_are_weighted_so_that_means_stay_unbiased():
     np.testing.assert_allclose(means, jnp.mean(candidates.state, axis=0), rtol=2e-3)
     # Strong times left are chosen more often than they are found.
     assert jnp.mean(table[chosen.steps_left]) > 1.5 * jnp.mean(table[candidates.steps_left])
+
+
+@pytest.mark.parametrize(("updates", "rate"), [(1, 0.1), (2, 0.1)])
+def test_slow_copies_follow_every_few_steps_for_all_of_them(updates, rate):
+    config = dataclasses.replace(
+        tiny_runs.CONFIG, parallel=1, updates=updates, target_rate=rate, target_every=4
+    )
+    trainer = Trainer.of(tiny_runs.problem(), config, episodes=4)
+    start = trainer.init(jax.random.key(0))
+    draws = trainer.draw(jax.random.key(1), 6)
+    states = [trainer.train(start, jax.tree.map(lambda x, n=n: x[:n], draws))[0] for n in (3, 4, 6)]
+
+    def followed(slow, fast, steps):
+        share = 1 - (1 - rate) ** (steps * updates)
+        return [s + share * (f - s) for s, f in zip(slow, fast, strict=True)]
+
+    after_3, after_4, after_6 = states
+    for kind in ("policy", "critic"):
+        slow, fast = f"slow_{kind}", kind
+        for before, after, steps in (
+            (start, after_3, 3),
+            (start, after_4, 4),
+            (after_4, after_6, 2),
+        ):
+            wanted = followed(getattr(before, slow), getattr(after, fast), steps)
+            for found, part in zip(getattr(after, slow), wanted, strict=True):
+                np.testing.assert_allclose(found, part, rtol=1e-5, atol=1e-6)
+
+
+DRIFT = tiny_runs.problem()
+"""A point on a line that the best policy pulls to 0."""
+TEST = make_test(DRIFT, 8)
+
+
+def always(trainer: Trainer, output: float):
+    """Parameters of a policy whose network says the same everywhere."""
+    network = jax.tree.map(jnp.zeros_like, trainer.policy(trainer.init(jax.random.key(0)).policy))
+    return pack(eqx.tree_at(lambda p: p.network.output.bias, network, jnp.full(1, output)).network)
+
+
+def settle(trainer: Trainer, found, newest, test: Trial):
+    """With noise 0 to replay."""
+    state = trainer.init(jax.random.key(0))
+    zeros, column = jnp.zeros(4), jnp.zeros((4, 1))
+    store = state.store.add(Transition(column, column, column, column, zeros, zeros, zeros))
+    state = eqx.tree_at(lambda s: (s.found, s.slow_policy, s.store), state, (found, newest, store))
+    return trainer.settle(state, test)
+
+
+def mean_return(policy, test: Trial) -> float:
+    """By a loop of its own: one step of one episode after another."""
+    totals = []
+    for state, noise in zip(test.starts, jnp.swapaxes(test.noise, 0, 1), strict=True):
+        total = 0.0
+        for xi in noise:
+            action = policy(state)
+            moved = DRIFT.model.transition(state, action, xi)
+            total += float(DRIFT.model.reward(state, action, moved))
+            state = moved
+        totals.append(total)
+    return float(np.mean(totals))
+
+
+@pytest.mark.parametrize("newest_is_better", [True, False])
+@pytest.mark.parametrize("start", [1.0, -9.0])
+def test_the_policy_handed_out_earns_more_on_replayed_noise(newest_is_better, start):
+    """Whatever the test says: from −9 the other one would be better."""
+    trainer = Trainer.of(DRIFT, dataclasses.replace(tiny_runs.CONFIG, own_start=1.0), episodes=4)
+    good, bad = always(trainer, -0.5), always(trainer, 3.0)
+    test = Trial(TEST.noise, jnp.full_like(TEST.starts, start))
+    earns = mean_return(trainer.policy(good), test)
+    assert (earns > mean_return(trainer.policy(bad), test)) == (start > 0)
+    pair = (bad, good) if newest_is_better else (good, bad)
+    state, current = settle(trainer, *pair, test)
+    jax.tree.map(np.testing.assert_array_equal, state.found, good)
+    np.testing.assert_allclose(current, earns, rtol=1e-5)
+
+
+def test_without_a_guard_the_newest_policy_is_handed_out():
+    trainer = Trainer.of(DRIFT, dataclasses.replace(tiny_runs.CONFIG, guard=0), episodes=4)
+    bad = always(trainer, 3.0)
+    state, current = settle(trainer, always(trainer, -0.5), bad, TEST)
+    jax.tree.map(np.testing.assert_array_equal, state.found, bad)
+    np.testing.assert_allclose(current, mean_return(trainer.policy(bad), TEST), rtol=1e-5)
 
 
 def test_running_means_by_place_stay_between_what_was_seen():

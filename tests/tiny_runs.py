@@ -44,6 +44,7 @@ CONFIG = ilbo.ILBO(
     window=1,
     policy_batch=2,
     critic_batch=4,
+    guard=2,
     test_episodes=4,
     critic_store=16,
     policy_store=8,
@@ -52,7 +53,7 @@ CONFIG = ilbo.ILBO(
 )
 FLAGS = [
     "--layers", "4", "--depth", "2", "--window", "1", "--policy-batch", "2", "--critic-batch", "4",
-    "--test-episodes", "4", "--critic-store", "16", "--policy-store", "8", "--evaluate-every", "2",
-    "--episodes", "10",
+    "--guard", "2", "--test-episodes", "4", "--critic-store", "16", "--policy-store", "8",
+    "--evaluate-every", "2", "--episodes", "10",
 ]  # fmt: skip
 """`CONFIG` as flags of `ilbo plan`."""

@@ -18,8 +18,8 @@ from ilbo.planner import Planner, Run
 from ilbo.policyfile import named_leaves
 
 _ROWS = "state.store.rows."
-LAYOUT = 2
-"""How parameters are packed: of the same shapes, but in another order, they would mean nothing."""
+LAYOUT = 3
+"""What runs consist of, and how: in another order, parameters of the same shapes mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,11 @@ def load(path: Path, planner: Planner) -> Checkpoint:
         header, arrays = arrayfile.read(path, "checkpoint")
     except UserError as error:
         raise UserError(f"{error} The run must start again, with --overwrite.") from None
+    if header.get("layout") != LAYOUT:
+        raise UserError(
+            f"{str(path)!r} is of another version of ilbo, whose runs this one cannot go on with: "
+            "start again with --overwrite."
+        )
     if header.get("identity") != _identity(planner):
         raise UserError(
             f"{str(path)!r} was written with other settings than those of the run folder: "
@@ -64,8 +69,6 @@ def load(path: Path, planner: Planner) -> Checkpoint:
         )
     fresh = planner.start()
     try:
-        if header.get("layout") != LAYOUT:
-            raise ValueError("it keeps its parameters in another order")
         runs = [
             _restore(run, arrays, f"{seed}.")
             for seed, run in zip(planner.seeds, planner.split(fresh), strict=True)

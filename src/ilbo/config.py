@@ -54,10 +54,10 @@ class ILBO:
     optimizer: Optimizer = "adam"
     """Optimiser of both networks."""
 
-    policy_rate: float = 2e-3
+    policy_rate: float = 3e-3
     """Learning rate of the policy."""
 
-    critic_rate: float = 2e-3
+    critic_rate: float = 3e-3
     """Learning rate of the critic."""
 
     final_rate: float = 0.05
@@ -70,14 +70,14 @@ class ILBO:
     """Least slope, as a share of the full one, that the policy's output layer shows to a gradient
     pointing from a bound back inside; 0 is the plain gradient, which can stick at a bound."""
 
-    policy_batch: int = 16
+    policy_batch: int = 32
     """States sampled from the recent store in a policy update."""
 
     candidates: int = 4
     """States drawn for each of these; the update prefers those whose time left has seen strong
     gradients, with weights that keep its gradient unbiased. 1: all states alike."""
 
-    critic_batch: int = 32
+    critic_batch: int = 64
     """Transitions sampled from the large store in a critic update."""
 
     critic_store: int = 1_000_000
@@ -89,8 +89,11 @@ class ILBO:
     prioritised: bool = False
     """Sample the large store by the critic's last error instead of uniformly."""
 
-    target_rate: float = 0.005
+    target_rate: float = 0.01
     """Share τ of the networks that enters their slow copies at each step."""
+
+    target_every: int = 4
+    """Steps after which the slow copies follow, for all of them at once."""
 
     exploration: float = 0.2
     """Standard deviation of the exploration noise at first, as a share of the action's range."""
@@ -101,11 +104,15 @@ class ILBO:
     own_start: float = 0.75
     """Share of training episodes from the problem's own start; the others start in its region."""
 
-    parallel: int = 2
+    parallel: int = 4
     """Episodes that run side by side: one update of each network for this many steps."""
 
     updates: int = 1
     """Updates of each network a step."""
+
+    guard: int = 128
+    """Episodes, along noise replayed from the store, on which the newest policy must earn more than
+    the one so far to be handed out in its place; settled at every test. 0: the newest always is."""
 
     evaluate_every: int = 25
     """Episodes between two tests of the policy."""
@@ -138,6 +145,9 @@ class ILBO:
             check(0 < getattr(self, name) <= 1, name, "in (0, 1]")
         for name in ("exploration", "final_exploration", "own_start", "inward"):
             check(0 <= getattr(self, name) <= 1, name, "in [0, 1]")
+        check(
+            isinstance(self.guard, int) and self.guard >= 0, "guard", "a whole number of at least 0"
+        )
         check(0 <= self.clip < math.inf, "clip", "0 or a positive number")
         if self.next_states == "stored":
             check(
@@ -163,7 +173,8 @@ class ILBO:
             inward=0.0, critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
             critic_rate=1e-3, final_rate=1.0, policy_batch=64, candidates=1, critic_batch=64,
             critic_store=1_000_000, policy_store=1_000, own_start=0.0, parallel=1,
-            final_exploration=1e-4, episodes=5_000,
+            final_exploration=1e-4, target_rate=0.005, target_every=1, guard=0,
+            episodes=5_000,
         )  # fmt: skip
         return cls(**(settings | changes))
 
@@ -187,6 +198,7 @@ _COUNTS = (
     "critic_batch",
     "critic_store",
     "policy_store",
+    "target_every",
     "parallel",
     "updates",
     "evaluate_every",

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 from ilbo.networks import (
     LEAST_VARIANCE,
     MLP,
+    Critic,
     Folded,
     Hidden,
     Policy,
@@ -82,9 +83,15 @@ class FrozenMLP(eqx.Module):
         return _through(x, self)
 
 
-def frozen(policy: Policy) -> Policy:
-    """The same policy, quick to differentiate in the state."""
-    return Policy(FrozenMLP.of(policy.network), policy.scaling, policy.model)
+def frozen_policy(policy: Policy) -> Policy:
+    """The same policy, quick to compute and to differentiate in the state."""
+    return eqx.tree_at(lambda p: p.network, policy, FrozenMLP.of(policy.network))
+
+
+def frozen_critic(critic: Critic) -> Critic:
+    """The same critic, likewise in state and action."""
+    hidden = FrozenMLP.of(critic.network.hidden)
+    return eqx.tree_at(lambda c: c.network.hidden, critic, hidden)
 
 
 def _forward(x: Array, network: FrozenMLP):

@@ -23,7 +23,7 @@ from ilbo.config import ILBO
 from ilbo.errors import UserError
 from ilbo.model import Problem
 from ilbo.networks import Policy
-from ilbo.rollout import draw_noise, roll
+from ilbo.rollout import Trial, draw_noise
 from ilbo.state import FAULTS, Metrics
 from ilbo.training import SCALE_PROBES, Trainer
 
@@ -49,7 +49,7 @@ class Record:
     episode: int
     """Training episodes so far."""
     current: float
-    """Mean return of the current policy on the test trajectories."""
+    """Mean return, on the test trajectories, of the policy that would be handed out now."""
     best: float
     """The best of these so far."""
     critic_loss: float
@@ -71,7 +71,8 @@ class Samples:
     transitions: int
     """Steps of training episodes."""
     model_evaluations: int
-    """Further evaluations of the model: rolled windows, and probes of the reward's scale."""
+    """Further evaluations of the model: rolled windows, episodes that settle which policy is handed
+    out, and probes of the reward's scale."""
     random_draws: int
     """Noise vectors drawn for training."""
     gradient_steps: int
@@ -88,7 +89,7 @@ class Plan:
     config: ILBO
     seeds: tuple[int, ...]
     policies: list[Policy]
-    """The policy at the end of training."""
+    """The policy that training hands out at its end."""
     best_policies: list[Policy]
     """The policy that tested best on the way."""
     history: list[list[Record]]
@@ -120,20 +121,16 @@ def _start(trainer: Trainer, seed: Array) -> Run:
 def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Array]:
     """Trains for a segment, tests the policy and keeps the better of it and the best."""
     state, metrics = trainer.segment(run.state, steps)
-    found = trainer.found(state)
-    policy = trainer.policy(found)
-    current = mean_test_return(trainer.problem, policy, trainer.config.test_episodes)
-    better = current > run.best
+    state, current = trainer.settle(state, make_test(trainer.problem, trainer.config.test_episodes))
+    found, better = trainer.found(state), current > run.best
     best_policy = jax.tree.map(lambda new, old: jnp.where(better, new, old), found, run.best_policy)
     return Run(state, best_policy, jnp.maximum(run.best, current)), metrics, current
 
 
-def mean_test_return(problem: Problem, policy: Policy, episodes: int) -> Float[Array, ""]:
-    """Mean return on the test trajectories, the same for every run and planner."""
-    key = jax.random.key(TEST_SEED)
-    noise = draw_noise(problem.exact, key, (problem.horizon, episodes))
-    starts = jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size))
-    return jnp.mean(jnp.sum(roll(problem.exact, policy, noise, key, starts).rewards, axis=1))
+def make_test(problem: Problem, episodes: int) -> Trial:
+    """The test trajectories, the same for every run and planner."""
+    noise = draw_noise(problem.exact, jax.random.key(TEST_SEED), (problem.horizon, episodes))
+    return Trial(noise, jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size)))
 
 
 _start_one = eqx.filter_jit(_start)
@@ -255,7 +252,9 @@ class Planner:
         rolled = 0 if config.estimator == "critic" else self.trainer.rolled
         if config.next_states == "stored":
             rolled -= 1  # the first step is the stored one
+        tests = len(self._segments_until(episodes))
         evaluations = updates * config.policy_batch * config.draws * rolled + SCALE_PROBES
+        evaluations += tests * 2 * config.guard * horizon
         fresh = updates * config.policy_batch * config.draws * self.trainer.rolled
         return Samples(
             episodes=episodes,
@@ -265,7 +264,7 @@ class Planner:
             + SCALE_PROBES
             + (fresh if config.next_states == "fresh" else 0),
             gradient_steps=2 * updates,
-            test_transitions=len(self._segments_until(episodes)) * config.test_episodes * horizon,
+            test_transitions=tests * config.test_episodes * horizon,
         )
 
     def _segments_until(self, episodes: int) -> list[int]:

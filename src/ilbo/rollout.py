@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -137,6 +137,20 @@ def roll(model, policy, noise, key, starts) -> Trajectories:
     _, (states, *rest) = jax.lax.scan(step, carry, (noise, jax.random.split(key, len(noise))))
     states = jnp.concatenate([starts[None], states])
     return Trajectories(*(jnp.swapaxes(x, 0, 1) for x in (states, *rest)))
+
+
+class Trial(NamedTuple):
+    """Episodes to put policies through."""
+
+    noise: Float[Array, "horizon b k"]
+    starts: Float[Array, "b n"]
+
+
+def returns(problem: Problem, policy, trial: Trial) -> Float[Array, " b"]:
+    """The returns of a policy that draws nothing itself, on the exact model."""
+    no_draws = jax.random.key(0)
+    path = roll(problem.exact, policy, trial.noise, no_draws, trial.starts)
+    return jnp.sum(path.rewards, axis=1)
 
 
 def simulate(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Float, Int, Key
 
-from ilbo.networks import Packed
+from ilbo.networks import Critic, Packed, Policy
 from ilbo.store import Store
 
 FAULTS = ("", "next state", "reward", "critic's loss", "policy's gradient")
@@ -29,9 +29,11 @@ class State(eqx.Module):
     critic: Packed
     """ψ, those of the critic."""
     slow_policy: Packed
-    """θ', the running average of θ: the target of the critic, and the policy that is handed out."""
+    """θ', the running average of θ: the target of the critic."""
     slow_critic: Packed
     """ψ'."""
+    found: Packed
+    """The θ' that is handed out: the latest that earned more than the one before."""
     policy_optimizer: Any
     critic_optimizer: Any
     policy_norm: Float[Array, ""]
@@ -48,6 +50,13 @@ class State(eqx.Module):
     reward_scale: Float[Array, ""]
     """What rewards are divided by for the critic."""
     key: Key[Array, ""]
+
+
+class Slow(NamedTuple):
+    """The slow copies of both networks, as functions."""
+
+    policy: Policy
+    critic: Critic
 
 
 class Metrics(NamedTuple):

@@ -20,7 +20,7 @@ from ilbo.baselines.config import ThroughTime
 from ilbo.model import Model, Problem
 from ilbo.networks import Policy, Scaling
 from ilbo.planner import Plan, Planner, Progress, Run, Samples, carry_out
-from ilbo.rollout import draw_noise
+from ilbo.rollout import Trial, draw_noise, returns
 from ilbo.state import Metrics
 
 
@@ -114,6 +114,10 @@ class Trainer(eqx.Module):
     def found(self, state: State):
         """The network of the policy that is tested and handed out."""
         return state.policy
+
+    def settle(self, state: State, test: Trial) -> tuple[State, Float[Array, ""]]:
+        """The newest policy is the one handed out; gives its mean return on the test."""
+        return state, jnp.mean(returns(self.problem, self.policy(state.policy), test))
 
     def policy(self, network) -> Policy:
         return Policy(network, Scaling.of(self.problem), self.problem.model)
