@@ -8,12 +8,13 @@ import pytest
 
 import ilbo
 import tiny_runs
+from ilbo.ascent import sum_of_squares
 from ilbo.networks import pack
 from ilbo.planner import make_test
 from ilbo.preference import MEMORY, remember
 from ilbo.rollout import Trial
 from ilbo.store import Transition
-from ilbo.training import Trainer, sum_of_squares
+from ilbo.training import Trainer
 
 
 class Scalar(ilbo.Model):

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
+from ilbo.ascent import make_optimizer
 from ilbo.baselines.config import ThroughTime
 from ilbo.model import Model, Problem
 from ilbo.networks import Policy, Scaling
@@ -71,10 +72,7 @@ class Trainer(eqx.Module):
         return State(policy, self.optimizer(1.0).init(policy), zero, zero, zero, key)
 
     def optimizer(self, rate) -> optax.GradientTransformation:
-        # Gradients come in the reward's units, so epsilon must not set a scale of its own.
-        if self.config.optimizer == "adam":
-            return optax.adam(rate, eps=1e-15)
-        return optax.rmsprop(rate, decay=0.9, eps=1e-15)
+        return make_optimizer(self.config.optimizer, rate)
 
     def loss(self, network, noise: Float[Array, "horizon batch k"]):
         """The loss of a batch and its mean total reward."""
