@@ -190,20 +190,21 @@ def parts(trainer: Trainer, steps: int) -> dict[str, Callable]:
 
     def over_and_over(update):
         def program(state):
-            key, draw_key = jax.random.split(state.key)
-            state = eqx.tree_at(lambda s: s.key, state, key)
-            slow, draws = trainer.slow(state), trainer.draw(draw_key, steps)
+            slow, draws = trainer.slow(state), trainer.draw(state.key, steps)
             return jax.lax.scan(lambda s, d: (update(s, slow, d), None), state, draws)[0]
 
         return eqx.filter_jit(donate="all")(program)
 
-    updates = {
-        "act and store": lambda s, _, d: trainer.explore(s, d),
-        "critic": lambda s, slow, d: trainer.update_critic(s, slow, d.critic_rows[0])[0],
-        "policy": lambda s, slow, d: trainer.update_policy(s, slow, *(x[0] for x in d.for_policy))[
-            0
-        ],
-    }
+    def act(state, _, draws):
+        return trainer.explore(state, draws)
+
+    def critic(state, slow, draws):
+        return trainer.update_critic(state, slow, draws.critic_rows[0])[0]
+
+    def policy(state, slow, draws):
+        return trainer.update_policy(state, slow, *(x[0] for x in draws.for_policy))[0]
+
+    updates = {"act and store": act, "critic": critic, "policy": policy}
     return {name: over_and_over(update) for name, update in updates.items()}
 
 
