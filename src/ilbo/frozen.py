@@ -15,6 +15,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jax.lax import optimization_barrier
 from jaxtyping import Array, Float
@@ -40,19 +41,18 @@ class FrozenHidden(eqx.Module):
     """A `Hidden` layer; each row of its weights, and its bias, has mean 0."""
 
     weight: Float[Array, "inputs outputs"]
-    bias: Float[Array, " outputs"]
-    scale: Float[Array, " outputs"]
-    shift: Float[Array, " outputs"]
-    average: Float[Array, "outputs 1"]
+    others: Float[Array, "3 outputs"]
+    """Bias, scale and shift: in one array, the less to lay out."""
+    average: Float[Array, " outputs"]
     """Row means are products with it."""
 
     @classmethod
     def of(cls, layer: Hidden) -> FrozenHidden:
         weight = layer.dense.weight - row_mean(layer.dense.weight)
-        bias = layer.dense.bias - jnp.mean(layer.dense.bias)
-        average = jnp.full((len(bias), 1), 1 / len(bias))
-        weight, average = optimization_barrier((weight, average))
-        return cls(weight, bias, layer.scale, layer.shift, average)
+        others = jnp.stack([layer.dense.bias, layer.scale, layer.shift])
+        others -= row_mean(others) * np.array([[1.0], [0.0], [0.0]])
+        average = jnp.full(len(layer.scale), 1 / len(layer.scale))
+        return optimization_barrier(cls(weight, others, average))
 
 
 class FrozenMLP(eqx.Module):
@@ -97,11 +97,12 @@ def frozen_critic(critic: Critic) -> Critic:
 def _forward(x: Array, network: FrozenMLP):
     kept = []
     for layer in network.hidden:
-        y = checkpoint_name(times(x, layer.weight) + layer.bias, KEPT)
-        variance = (y * y) @ layer.average
+        bias, scale, shift = layer.others
+        y = checkpoint_name(times(x, layer.weight) + bias, KEPT)
+        variance = ((y * y) @ layer.average)[..., None]
         factor = checkpoint_name(jax.lax.rsqrt(variance + LEAST_VARIANCE), KEPT)
         kept.append((y, factor))
-        x = jax.nn.relu(y * factor * layer.scale + layer.shift)
+        x = jax.nn.relu(y * factor * scale + shift)
     output = checkpoint_name(across(x, network.output) + network.bias, KEPT)
     return output, (kept, network)
 
@@ -110,10 +111,11 @@ def _reverse(saved, g: Array):
     kept, network = saved
     g = g @ network.output
     for layer, (y, factor) in zip(reversed(network.hidden), reversed(kept), strict=True):
+        _, scale, shift = layer.others
         normal = y * factor
-        g = jnp.where(normal * layer.scale + layer.shift > 0, g * layer.scale, 0.0)
+        g = jnp.where(normal * scale + shift > 0, g * scale, 0.0)
         # Of the derivative of the norm, the mean of g is missing: the centred weights remove it.
-        slope = factor * (g - normal * ((g * normal) @ layer.average))
+        slope = factor * (g - normal * ((g * normal) @ layer.average)[..., None])
         g = times_transposed(slope, layer.weight)
     return g, None
 

@@ -42,7 +42,19 @@ class Dense(eqx.Module):
         return cls(rows[:-1], rows[-1])
 
     def __call__(self, x: Array) -> Array:
-        return _product(x, self.weight) + self.bias
+        return _product(x, self.weight) + _for_all(self.bias, x.shape[:-1])
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _for_all(bias: Float[Array, " n"], shape: tuple[int, ...]) -> Float[Array, "*shape n"]:
+    """The same for a whole batch; the derivative sums over it by a product, which is fast."""
+    return jnp.broadcast_to(bias, (*shape, len(bias)))
+
+
+_for_all.defvjp(
+    lambda bias, shape: (_for_all(bias, shape), None),
+    lambda shape, _, g: (_sum(jnp.ones(shape), g),),
+)
 
 
 @jax.custom_vjp
@@ -130,7 +142,7 @@ def _hidden(x: Array, layer: Hidden) -> Array:
 
 def row_mean(x: Float[Array, "*b n"]) -> Float[Array, "*b 1"]:
     """As a product with ones: XLA would split the sum of a long row into several small programs."""
-    return x @ jnp.full((x.shape[-1], 1), 1 / x.shape[-1])
+    return (x @ jnp.full(x.shape[-1], 1 / x.shape[-1]))[..., None]
 
 
 def _hidden_forward(x: Array, layer: Hidden):
@@ -146,8 +158,8 @@ def _hidden_reverse(kept, g: Array):
     scale, outputs = layer.scale, y.shape[-1]
     g = jnp.where(y * factor * scale + layer.shift > 0, g, 0.0)
     product = g * y
-    along = (product @ scale[:, None]) * (factor / outputs)
-    slope = factor * (g * scale - (g @ scale[:, None]) / outputs - y * factor * along)
+    along = (product @ scale)[..., None] * (factor / outputs)
+    slope = factor * (g * scale - (g @ scale)[..., None] / outputs - y * factor * along)
     ones = jnp.ones(y.shape[:-1])
     gradient = Hidden(
         Dense(outer(x, slope), _sum(ones, slope)),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -26,6 +26,9 @@ from ilbo.networks import Policy
 from ilbo.rollout import Trial, draw_noise
 from ilbo.state import FAULTS, Metrics
 from ilbo.training import SCALE_PROBES, Trainer
+
+if TYPE_CHECKING:
+    from ilbo.programs import Programs
 
 TEST_SEED = 0x7E57
 """Seed of the test trajectories: the same for every run, apart from all training noise."""
@@ -118,9 +121,9 @@ def _start(trainer: Trainer, seed: Array) -> Run:
     return Run(state, jax.tree.map(jnp.copy, trainer.found(state)), worst)
 
 
-def _advance(trainer: Trainer, run: Run, steps: int) -> tuple[Run, Metrics, Array]:
+def _advance(trainer: Trainer, run: Run, most: int, steps: Array) -> tuple[Run, Metrics, Array]:
     """Trains for a segment, tests the policy and keeps the better of it and the best."""
-    state, metrics = trainer.segment(run.state, steps)
+    state, metrics = trainer.segment(run.state, most, steps)
     state, current = trainer.settle(state, make_test(trainer.problem, trainer.config.test_episodes))
     found, better = trainer.found(state), current > run.best
     best_policy = jax.tree.map(lambda new, old: jnp.where(better, new, old), found, run.best_policy)
@@ -138,8 +141,9 @@ _advance_one = eqx.filter_jit(donate="all-except-first")(_advance)
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _advance_many(trainer: Trainer, runs: Run, steps: int):
-    return eqx.filter_vmap(_advance, in_axes=(None, eqx.if_array(0), None))(trainer, runs, steps)
+def _advance_many(trainer: Trainer, runs: Run, most: int, steps: Array):
+    each = eqx.filter_vmap(_advance, in_axes=(None, eqx.if_array(0), None, None))
+    return each(trainer, runs, most, steps)
 
 
 class Planner:
@@ -178,6 +182,21 @@ class Planner:
             if kept:
                 self.start_one = functools.partial(kept.call, _start)
                 self.advance_one = functools.partial(kept.call, _advance)
+                self.get_ready(kept)
+
+    def get_ready(self, programs: Programs) -> None:
+        """Has both programs loaded, or made, on other cores."""
+        seed, most = jax.ShapeDtypeStruct((), jnp.uint32), self.steps(self.every)
+
+        def start():
+            return self.trainer, seed
+
+        def advance():
+            run = eqx.filter_eval_shape(_start, *start())
+            return self.trainer, run, most, jax.ShapeDtypeStruct((), jnp.int32)
+
+        programs.begin(_start, start)
+        programs.begin(_advance, advance, most)
 
     def make_trainer(self) -> Any:
         """What starts runs, trains them for a segment and tells the policy that they have found."""
@@ -186,11 +205,15 @@ class Planner:
         return Trainer.of(self.problem, self.config, self.episodes)
 
     @property
+    def every(self) -> int:
+        """Episodes between two tests."""
+        return self.config.evaluate_every
+
+    @property
     def segments(self) -> list[int]:
         """Episodes of each segment between two tests."""
-        every = self.config.evaluate_every
-        full, rest = divmod(self.episodes, every)
-        return [every] * full + [rest] * bool(rest)
+        full, rest = divmod(self.episodes, self.every)
+        return [self.every] * full + [rest] * bool(rest)
 
     def steps(self, episodes: int) -> int:
         """Steps of the program for this many episodes."""
@@ -210,12 +233,17 @@ class Planner:
 
     def advance(self, runs: list[Run] | Run, episodes: int):
         """Trains all runs for a segment; returns them and metrics, current, best as [seeds]."""
-        steps = self.steps(episodes)
+        # The longest segment's program serves the shorter ones too.
+        most, steps = self.steps(self.every), np.int32(self.steps(episodes))
         if isinstance(runs, Run):
-            stacked, metrics, current = _advance_many(self.trainer, runs, steps)
+            stacked, metrics, current = _advance_many(self.trainer, runs, most, jnp.asarray(steps))
             return stacked, metrics, current, stacked.best
+
+        def advance(run: Run):
+            return self.advance_one(self.trainer, run, most, jnp.asarray(steps))
+
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            results = list(pool.map(lambda run: self.advance_one(self.trainer, run, steps), runs))
+            results = list(pool.map(advance, runs))
         advanced, metrics, current = map(list, zip(*results, strict=True))
         metrics = jax.tree.map(lambda *x: np.stack(x), *metrics)
         return advanced, metrics, np.stack(current), np.stack([run.best for run in advanced])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 LEAST_WANTED = 0.25
@@ -18,12 +19,16 @@ def prefer(
 
     The weights make up for the preference. One uniform number decides all (systematic resampling).
     """
+    candidates = len(strength)
     wanted = jnp.sqrt(strength)
-    wanted += LEAST_WANTED * jnp.mean(wanted) + 1e-30
-    share = jnp.cumsum(wanted) / jnp.sum(wanted)
+    # Sums as products, which need no compiling: of those up to each, and of those before a place.
+    up_to = np.tri(candidates, dtype=np.float32) @ wanted
+    least = LEAST_WANTED * up_to[-1] / candidates + 1e-30
+    wanted, up_to = wanted + least, up_to + least * np.arange(1, candidates + 1)
     places = (jnp.arange(count) + pick) / count
-    chosen = jnp.minimum(jnp.sum(share < places[:, None], axis=1), len(strength) - 1)
-    return chosen, jnp.mean(wanted) / wanted[chosen]
+    before = (up_to < up_to[-1] * places[:, None]).astype(jnp.float32) @ jnp.ones(candidates)
+    chosen = jnp.minimum(before.astype(int), candidates - 1)
+    return chosen, up_to[-1] / candidates / wanted[chosen]
 
 
 def remember(

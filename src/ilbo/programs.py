@@ -14,6 +14,7 @@ import pickle
 import secrets
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ class Programs:
     def __init__(self, folder: Path, made_from: dict[str, Any]):
         self.folder = folder
         self.made_from = made_from
-        self.ready: dict[str, Program] = {}
+        self.found: dict[str, Future[Program]] = {}
+        self.workers = ThreadPoolExecutor(2)
         self.lock = threading.Lock()
 
     @classmethod
@@ -50,32 +52,40 @@ class Programs:
 
     def call(self, function: Program, first: Any, *rest: Any) -> Any:
         """function(first, *rest), where the arrays of all but the first argument are used up."""
-        arrays, static = eqx.partition((first, *rest), eqx.is_array)
-        inputs, structure = jax.tree.flatten(arrays)
-        kept = len(jax.tree.leaves(arrays[0]))
-        made_from = {
-            **self.made_from,
-            "function": function.__name__,
-            "static": [x for x in rest if isinstance(x, int)],
-            "inputs": [f"{jax.typeof(x)} {getattr(x, 'weak_type', False)}" for x in inputs],
-        }
+        whole = [x for x in rest if isinstance(x, int)]
+        program = self.begin(function, lambda: (first, *rest), *whole).result()
+        return program(*jax.tree.leaves(eqx.filter((first, *rest), eqx.is_array)))
+
+    def begin(self, function: Program, arguments: Callable[[], tuple], *whole: int):
+        """Loads, or makes, a program that will be called.
+
+        `arguments` gives those of the call, or their shapes, and is asked where there is none yet;
+        `whole` are the whole numbers among them.
+        """
+        made_from = {**self.made_from, "function": function.__name__, "static": whole}
         name = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
-
-        path = self.folder / f"{name}.program"
         with self.lock:
-            if name not in self.ready:
-                with contextlib.suppress(Exception):  # none yet, or a damaged one
-                    self.ready[name] = _load(path)
-            if name not in self.ready:
-                compiled, form = _compile(function, static, structure, inputs, kept)
-                self.ready[name] = _whole(compiled, form)
-                with contextlib.suppress(Exception):  # it cannot be kept, but it can be used
-                    _save(path, compiled, form)
-        return self.ready[name](*inputs)
+            if name not in self.found:
+                path = self.folder / f"{name}.program"
+                self.found[name] = self.workers.submit(_load_or_make, path, function, arguments)
+            return self.found[name]
 
 
-def _compile(function: Program, static: Any, structure: Any, inputs: list[jax.Array], kept: int):
-    """The function of arrays alone, which uses up all but the first `kept`; its answer's form."""
+def _load_or_make(path: Path, function: Program, arguments: Callable[[], tuple]) -> Program:
+    with contextlib.suppress(Exception):  # none yet, or a damaged one
+        return _load(path)
+    compiled, form = _compile(function, *arguments())
+    with contextlib.suppress(Exception):  # it cannot be kept, but it can be used
+        _save(path, compiled, form)
+    return _whole(compiled, form)
+
+
+def _compile(function: Program, first: Any, *rest: Any) -> tuple[Any, Any]:
+    """The function of arrays alone, which uses up those of all but the first argument; the form of
+    its answer."""
+    arrays, static = eqx.partition((first, *rest), _is_array_or_shape)
+    inputs, structure = jax.tree.flatten(arrays)
+    kept = len(jax.tree.leaves(arrays[0]))
     forms: list[Any] = []
 
     def flat(*inputs):
@@ -88,6 +98,10 @@ def _compile(function: Program, static: Any, structure: Any, inputs: list[jax.Ar
     flat.__name__ = f"{function.__name__}_{secrets.token_hex(8)}"
     donated = tuple(range(kept, len(inputs)))
     return jax.jit(flat, donate_argnums=donated).lower(*inputs).compile(), forms[0]
+
+
+def _is_array_or_shape(x: Any) -> bool:
+    return eqx.is_array(x) or isinstance(x, jax.ShapeDtypeStruct)
 
 
 def _whole(compiled: Program, form: Any) -> Program:

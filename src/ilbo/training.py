@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from ilbo import bound, sampling
 from ilbo.ascent import climb, make_optimizer
@@ -121,7 +121,11 @@ class Trainer(eqx.Module):
         # One trial of both policies serves for the test as well: the less to compile.
         trial = Trial(*(jnp.concatenate(x, axis=-2) for x in zip(replay, test, strict=True)))
         both = jax.tree.map(lambda *x: jnp.stack(x), state.found, newest)
-        earned = jax.lax.map(lambda theta: returns(self.problem, self.policy(theta), trial), both)
+
+        def earn(theta):
+            return returns(self.problem, frozen_policy(self.policy(theta)), trial)
+
+        earned = jax.lax.map(earn, both)
         replayed = jnp.mean(earned[:, :guard], axis=1)
         better = (replayed[1] > replayed[0]).astype(int)
         found = jax.tree.map(lambda x: x[better], both)
@@ -187,19 +191,25 @@ class Trainer(eqx.Module):
             else places.reshape(*updates, *window),
         )
 
-    def segment(self, state: State, steps: int) -> tuple[State, Metrics]:
-        """Trains for a number of steps."""
+    def segment(
+        self, state: State, most: int, steps: Int[Array, ""] | None = None
+    ) -> tuple[State, Metrics]:
+        """Trains for a number of steps, up to the most that the program is made for, or that."""
         key, draw_key = jax.random.split(state.key)
         state = eqx.tree_at(lambda s: s.key, state, key)
-        return self.train(state, self.draw(draw_key, steps))
+        return self.train(state, self.draw(draw_key, most), steps)
 
-    def train(self, state: State, draws: Draws) -> tuple[State, Metrics]:
-        """One step for each of the draws; every few of them the slow copies follow."""
-        steps, every = len(draws.pick), self.config.target_every
+    def train(
+        self, state: State, draws: Draws, steps: Int[Array, ""] | None = None
+    ) -> tuple[State, Metrics]:
+        """A step for each of so many draws, or of all; every few steps the slow copies follow."""
+        every = self.config.target_every
+        count = len(draws.pick) if steps is None else steps
 
-        def turn(carry, first):
+        def turn(i, carry):
             slow = self.slow(carry[0])
-            last = jnp.minimum(first + every, steps)
+            first = i * every
+            last = jnp.minimum(first + every, count)
 
             def one(i, carry):
                 state, sums = carry
@@ -207,11 +217,11 @@ class Trainer(eqx.Module):
                 return state, jax.tree.map(jnp.add, sums, metrics)
 
             state, sums = jax.lax.fori_loop(first, last, one, carry)
-            return (self.update_targets(state, last - first), sums), None
+            return self.update_targets(state, last - first), sums
 
         carry = state, Metrics(*jnp.zeros(len(Metrics._fields)))
-        (state, sums), _ = jax.lax.scan(turn, carry, jnp.arange(0, steps, every))
-        return state, jax.tree.map(lambda total: total / steps, sums)
+        state, sums = jax.lax.fori_loop(0, -(-count // every), turn, carry)
+        return state, jax.tree.map(lambda total: total / count, sums)
 
     def slow(self, state: State) -> Slow:
         """The slow copies, ready for use over several steps."""
@@ -246,7 +256,7 @@ class Trainer(eqx.Module):
         sizes = config.exploration, max(config.final_exploration, 1e-9)
         size = sizes[0] * (sizes[1] / max(sizes[0], 1e-9)) ** self.progress(state)
 
-        policy = self.policy(state.policy)
+        policy = frozen_policy(self.policy(state.policy))
 
         def one(s, xi, normal, left):
             low, high = model.bounds(s)

@@ -104,10 +104,17 @@ class Trainer(eqx.Module):
             key=key,
         ), Metrics(jnp.array(jnp.nan), mean, norm, jnp.array(jnp.nan))
 
-    def segment(self, state: State, epochs: int) -> tuple[State, Metrics]:
-        """Trains for a number of epochs."""
-        state, metrics = jax.lax.scan(lambda s, _: self.epoch(s), state, length=epochs)
-        return state, jax.tree.map(jnp.mean, metrics)
+    def segment(self, state: State, most: int, epochs: Int[Array, ""]) -> tuple[State, Metrics]:
+        """Trains for a number of epochs; one program serves any."""
+
+        def one(_, carry):
+            state, sums = carry
+            state, metrics = self.epoch(state)
+            return state, jax.tree.map(jnp.add, sums, metrics)
+
+        carry = state, Metrics(*jnp.zeros(len(Metrics._fields)))
+        state, sums = jax.lax.fori_loop(0, epochs, one, carry)
+        return state, jax.tree.map(lambda total: total / epochs, sums)
 
     def found(self, state: State):
         """The network of the policy that is tested and handed out."""
@@ -138,11 +145,9 @@ class ThroughTimePlanner(Planner):
         return Trainer(self.problem, self.config, jnp.array(float(self.config.epochs)))
 
     @property
-    def segments(self) -> list[int]:
-        """Episodes of each segment between two tests."""
-        full, rest = divmod(self.config.epochs, self.config.evaluate_every)
-        epochs = [self.config.evaluate_every] * full + [rest] * bool(rest)
-        return [count * self.config.batch for count in epochs]
+    def every(self) -> int:
+        """Episodes between two tests."""
+        return self.config.evaluate_every * self.config.batch
 
     def steps(self, episodes: int) -> int:
         """Epochs for this many episodes."""

@@ -49,10 +49,14 @@ COMMANDS = {
     "completion": "Print the completion script for a shell.",
 }
 
+GARBAGE = 200_000
+"""New objects before Python looks for garbage: importing and tracing make many and leave little."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line (without the program's name) and returns the exit code."""
     argv = list(sys.argv[1:] if argv is None else argv)
+    gc.set_threshold(GARBAGE)
     atexit.register(gc.freeze)  # or Python would go through all of JAX's objects once more
     try:
         code = _dispatch(argv)
