@@ -98,6 +98,26 @@ def test_training_is_kept_and_not_traced_again(tmp_path, monkeypatch):
         np.testing.assert_array_equal(again, once)
 
 
+def test_a_shorter_segment_needs_no_program_of_its_own(tmp_path):
+    config = dataclasses.replace(tiny_runs.CONFIG, evaluate_every=2)
+    plans = Planner(ilbo.make("navigation-3"), config, (0,), 3, programs=tmp_path)
+    runs = plans.start()
+    for segment in plans.segments:
+        runs, *_ = plans.advance(runs, segment)
+    assert plans.segments == [2, 1]
+    assert len(files(tmp_path)) == 2  # a start and a segment
+
+
+def test_a_program_begun_with_shapes_is_the_one_that_is_called(tmp_path):
+    programs = Programs(tmp_path, {})
+    number, numbers = (jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (jnp.ones(()), X))
+    programs.begin(iterate, lambda: (number, numbers, 3), 3).result()
+    (file,) = files(tmp_path)
+    state, largest = programs.call(iterate, 2.0 * jnp.ones(()), X + 0, 3)
+    np.testing.assert_array_equal(np.concatenate([state["x"], largest]), call(tmp_path))
+    assert files(tmp_path) == [file]
+
+
 def test_a_trainer_is_known_by_problem_settings_and_store(tmp_path):
     def made_from(name, config, episodes):
         return str(Programs.of(tmp_path, Trainer.of(ilbo.make(name), config, episodes)).made_from)

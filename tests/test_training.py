@@ -119,6 +119,17 @@ def test_slow_copies_follow_every_few_steps_for_all_of_them(updates):
                 np.testing.assert_allclose(found, part, rtol=1e-5, atol=1e-6)
 
 
+def test_fewer_steps_than_a_program_is_made_for_are_just_these():
+    trainer = Trainer.of(tiny_runs.problem(), tiny_runs.CONFIG, episodes=4)
+    start = trainer.init(jax.random.key(0))
+    segment = eqx.filter_jit(lambda t, s, most, steps: t.segment(s, most, steps))
+    few, wanted = segment(trainer, start, 5, None)
+    found, metrics = segment(trainer, start, 12, jnp.array(5))
+    assert found.step == 5
+    for a, b in zip((*found.policy, *metrics), (*few.policy, *wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
 DRIFT = tiny_runs.problem()
 """A point on a line that the best policy pulls to 0."""
 TEST = make_test(DRIFT, 8)

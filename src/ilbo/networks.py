@@ -199,9 +199,29 @@ class Folded(eqx.Module):
     def __call__(self, x: Float[Array, "*b inputs"]) -> Float[Array, "*b outputs"]:
         one = jnp.ones((*x.shape[:-1], 1))
         seen = jnp.concatenate([x, one], axis=-1)
-        variance = jnp.sum(_exact(seen, self.variance) * seen, axis=-1, keepdims=True)
+        variance = _form(seen, self.variance)
         factor = jax.lax.rsqrt(jnp.maximum(variance, 0.0) + LEAST_VARIANCE)
         return jax.nn.relu(_product(jnp.concatenate([factor * seen, one], axis=-1), self.table))
+
+
+@jax.custom_vjp
+def _form(x: Float[Array, "*b n"], symmetric: Float[Array, "n n"]) -> Float[Array, "*b 1"]:
+    """The quadratic form xᵀ S x."""
+    return _form_forward(x, symmetric)[0]
+
+
+def _form_forward(x: Array, symmetric: Array):
+    product = _exact(x, symmetric)
+    return jnp.sum(product * x, axis=-1, keepdims=True), (x, product)
+
+
+def _form_reverse(kept, g: Array):
+    x, product = kept
+    rows, weighed = (y.reshape(-1, x.shape[-1]) for y in (x, g * x))
+    return 2 * g * product, _exact(rows.T, weighed)
+
+
+_form.defvjp(_form_forward, _form_reverse)
 
 
 def _exact(x: Array, y: Array) -> Array:
