@@ -175,6 +175,7 @@ class Planner:
         self.vectorise = jax.default_backend() != "cpu" if vectorise is None else vectorise
         self.start_one: Callable[..., Run] = _start_one
         self.advance_one: Callable[..., tuple[Run, Metrics, Array]] = _advance_one
+        self.programs: Programs | None = None
         if programs and not self.vectorise:
             from ilbo.programs import Programs
 
@@ -182,10 +183,12 @@ class Planner:
             if kept:
                 self.start_one = functools.partial(kept.call, _start)
                 self.advance_one = functools.partial(kept.call, _advance)
-                self.get_ready(kept)
+                self.programs = kept
 
-    def get_ready(self, programs: Programs) -> None:
-        """Has both programs loaded, or made, on other cores."""
+    def get_ready(self) -> None:
+        """Has the programs that are kept loaded, or made, on other cores."""
+        if not self.programs:
+            return
         seed, most = jax.ShapeDtypeStruct((), jnp.uint32), self.steps(self.every)
 
         def start():
@@ -195,8 +198,8 @@ class Planner:
             run = eqx.filter_eval_shape(_start, *start())
             return self.trainer, run, most, jax.ShapeDtypeStruct((), jnp.int32)
 
-        programs.begin(_start, start)
-        programs.begin(_advance, advance, most)
+        self.programs.begin(_start, start)
+        self.programs.begin(_advance, advance, most)
 
     def make_trainer(self) -> Any:
         """What starts runs, trains them for a segment and tells the policy that they have found."""

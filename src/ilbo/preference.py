@@ -8,6 +8,8 @@ from jaxtyping import Array, Float, Int
 
 LEAST_WANTED = 0.25
 """What any candidate is wanted at least, as a share of the average."""
+SHORT = 512
+"""Length up to which a running sum is a product."""
 MEMORY = 0.02
 """Share of a new sight in the running strength of a place."""
 
@@ -21,14 +23,18 @@ def prefer(
     """
     candidates = len(strength)
     wanted = jnp.sqrt(strength)
-    # Sums as products, which need no compiling: of those up to each, and of those before a place.
-    up_to = np.tri(candidates, dtype=np.float32) @ wanted
+    up_to = _running_sum(wanted)
     least = LEAST_WANTED * up_to[-1] / candidates + 1e-30
     wanted, up_to = wanted + least, up_to + least * np.arange(1, candidates + 1)
     places = (jnp.arange(count) + pick) / count
     before = (up_to < up_to[-1] * places[:, None]).astype(jnp.float32) @ jnp.ones(candidates)
     chosen = jnp.minimum(before.astype(int), candidates - 1)
     return chosen, up_to[-1] / candidates / wanted[chosen]
+
+
+def _running_sum(x: Float[Array, " n"]) -> Float[Array, " n"]:
+    """As a product where that is small: XLA would split it into several programs."""
+    return jnp.asarray(np.tri(len(x)), jnp.float32) @ x if len(x) <= SHORT else jnp.cumsum(x)
 
 
 def remember(

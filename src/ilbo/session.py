@@ -46,6 +46,7 @@ def train(
         stop: Asked after each segment; once true, the session saves and ends.
     """
     entered = time.perf_counter()
+    planner.get_ready()
     path = folder.path / CHECKPOINT
     resumed = path.exists()
     last = checkpoint.load(path, planner) if resumed else Checkpoint(planner.start(), 0, 0.0, 0.0)
