@@ -34,7 +34,8 @@ from jaxtyping import Array
 import ilbo
 from ilbo import versions
 from ilbo.experiments.study import markdown_table
-from ilbo.networks import ENCODING, is_tall, outer, times, times_transposed
+from ilbo.layers import is_tall, outer, times, times_transposed
+from ilbo.networks import ENCODING
 from ilbo.planner import Planner
 from ilbo.training import Trainer
 

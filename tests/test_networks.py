@@ -9,17 +9,8 @@ from hypothesis import strategies as st
 
 import ilbo
 from ilbo.frozen import frozen_critic, frozen_policy
-from ilbo.networks import (
-    MLP,
-    Critic,
-    Folded,
-    Hidden,
-    Policy,
-    across,
-    in_units_of_bounds,
-    into_bounds,
-    pack,
-)
+from ilbo.layers import MLP, Folded, Hidden, across, pack
+from ilbo.networks import Critic, Policy, in_units_of_bounds, into_bounds
 from ilbo.rollout import Random
 from names import QUICK
 

@@ -7,7 +7,7 @@ import pytest
 
 import ilbo
 import tiny_runs
-from ilbo.networks import pack
+from ilbo.layers import pack
 from ilbo.planner import Planner
 
 

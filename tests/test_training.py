@@ -9,7 +9,7 @@ import pytest
 import ilbo
 import tiny_runs
 from ilbo.ascent import sum_of_squares
-from ilbo.networks import pack
+from ilbo.layers import pack
 from ilbo.planner import make_test
 from ilbo.preference import MEMORY, remember
 from ilbo.rollout import Trial

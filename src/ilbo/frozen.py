@@ -20,18 +20,17 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.lax import optimization_barrier
 from jaxtyping import Array, Float
 
-from ilbo.networks import (
+from ilbo.layers import (
     LEAST_VARIANCE,
     MLP,
-    Critic,
     Folded,
     Hidden,
-    Policy,
     across,
     row_mean,
     times,
     times_transposed,
 )
+from ilbo.networks import Critic, Policy
 
 KEPT = "activations"
 """Name of what a reverse pass needs, for `jax.checkpoint` to keep."""

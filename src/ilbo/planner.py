@@ -179,27 +179,22 @@ class Planner:
         if programs and not self.vectorise:
             from ilbo.programs import Programs
 
-            kept = Programs.of(programs, self.trainer)
-            if kept:
-                self.start_one = functools.partial(kept.call, _start)
-                self.advance_one = functools.partial(kept.call, _advance)
-                self.programs = kept
+            self.programs = Programs.of(programs, self.trainer)
+        if self.programs:
+            self.start_one = functools.partial(self.programs.call, _start)
+            self.advance_one = functools.partial(self.programs.call, _advance)
 
     def get_ready(self) -> None:
-        """Has the programs that are kept loaded, or made, on other cores."""
+        """Has the segments' program, where it is kept, loaded or made beside what comes first."""
         if not self.programs:
             return
-        seed, most = jax.ShapeDtypeStruct((), jnp.uint32), self.steps(self.every)
+        most = self.steps(self.every)
 
-        def start():
-            return self.trainer, seed
+        def arguments():
+            seed, steps = (jax.ShapeDtypeStruct((), kind) for kind in (jnp.uint32, jnp.int32))
+            return self.trainer, eqx.filter_eval_shape(_start, self.trainer, seed), most, steps
 
-        def advance():
-            run = eqx.filter_eval_shape(_start, *start())
-            return self.trainer, run, most, jax.ShapeDtypeStruct((), jnp.int32)
-
-        self.programs.begin(_start, start)
-        self.programs.begin(_advance, advance, most)
+        self.programs.begin(_advance, arguments, most)
 
     def make_trainer(self) -> Any:
         """What starts runs, trains them for a segment and tells the policy that they have found."""

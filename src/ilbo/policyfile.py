@@ -15,8 +15,9 @@ from jaxtyping import Array
 from ilbo import arrayfile
 from ilbo.errors import UserError
 from ilbo.identity import check_same, describe, rebuild
+from ilbo.layers import MLP
 from ilbo.model import Problem
-from ilbo.networks import MLP, Policy, Scaling
+from ilbo.networks import Policy, Scaling
 
 SUFFIX = ".ilbo"
 FINAL, BEST = f"policy{SUFFIX}", f"best{SUFFIX}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from ilbo.networks import Critic, Packed, Policy
+from ilbo.layers import Packed
+from ilbo.networks import Critic, Policy
 from ilbo.store import Store
 
 FAULTS = ("", "next state", "reward", "critic's loss", "policy's gradient")
@@ -69,6 +71,11 @@ class Metrics(NamedTuple):
     policy_gradient: Array
     """Length of the bound's gradient in θ, in units of the reward."""
     critic_gradient: Array
+
+    @classmethod
+    def zeros(cls) -> Metrics:
+        """To add those of single steps to."""
+        return cls(*jnp.zeros(len(cls._fields)))
 
 
 class Draws(NamedTuple):

@@ -15,8 +15,9 @@ from ilbo import bound, sampling
 from ilbo.ascent import climb, make_optimizer
 from ilbo.config import ILBO
 from ilbo.frozen import frozen_critic, frozen_policy
+from ilbo.layers import Packed, pack
 from ilbo.model import Problem
-from ilbo.networks import Critic, Packed, Policy, pack
+from ilbo.networks import Critic, Policy
 from ilbo.preference import prefer, remember
 from ilbo.rollout import Trial, draw_noise, returns, within
 from ilbo.state import Draws, Episodes, Metrics, Slow, State
@@ -219,7 +220,7 @@ class Trainer(eqx.Module):
             state, sums = jax.lax.fori_loop(first, last, one, carry)
             return self.update_targets(state, last - first), sums
 
-        carry = state, Metrics(*jnp.zeros(len(Metrics._fields)))
+        carry = state, Metrics.zeros()
         state, sums = jax.lax.fori_loop(0, -(-count // every), turn, carry)
         return state, jax.tree.map(lambda total: total / count, sums)
 

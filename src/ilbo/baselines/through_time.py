@@ -112,7 +112,7 @@ class Trainer(eqx.Module):
             state, metrics = self.epoch(state)
             return state, jax.tree.map(jnp.add, sums, metrics)
 
-        carry = state, Metrics(*jnp.zeros(len(Metrics._fields)))
+        carry = state, Metrics.zeros()
         state, sums = jax.lax.fori_loop(0, epochs, one, carry)
         return state, jax.tree.map(lambda total: total / epochs, sums)
 
