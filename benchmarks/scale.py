@@ -27,8 +27,14 @@ from ilbo.experiments.statistics import spread
 from ilbo.experiments.study import markdown_table
 from ilbo.planner import Planner
 from ilbo.results import evaluate_fresh
+from ilbo.versions import processor
 
 WHOLE_EPISODES = 500
+
+
+def device() -> str:
+    kind = jax.devices()[0].device_kind
+    return processor() if kind == "cpu" else kind
 
 
 def measure(problem: ilbo.Problem, config: ilbo.ILBO, seeds: int, repeats: int) -> dict:
@@ -49,7 +55,7 @@ def measure(problem: ilbo.Problem, config: ilbo.ILBO, seeds: int, repeats: int) 
         "problem": problem.name, "seeds": seeds, "layers": list(config.layers),
         "parallel": config.parallel, "step_us": steady / planner.steps(episodes) * 1e6,
         "compile_s": times[0] - steady, "peak_mib": peak / 2**20,
-        "device": jax.devices()[0].device_kind,
+        "device": device(),
     }  # fmt: skip
 
 
@@ -63,7 +69,7 @@ def whole(name: str, seeds: int, episodes: int) -> dict:
         "products": jax.config.jax_default_matmul_precision or "default", "total_s": plan.seconds,
         "compile_s": plan.compile_seconds, "mean": float(np.mean(means)),
         "std": spread(means),
-        "device": jax.devices()[0].device_kind,
+        "device": device(),
     }  # fmt: skip
 
 

@@ -302,7 +302,7 @@ def main() -> None:
         print(f"{name}, {layers}, depth {depth}, {seeds}: {found['ratio']:.2f}", file=sys.stderr)
     print(tabulate(results))
     where = versions.environment()
-    print(f"{where['device']}; {where['packages']}; {where['commit']}")
+    print("; ".join(str(where[name]) for name in ("processor", "device", "packages", "commit")))
     if options.json:
         content = {"environment": where, "results": results}
         options.json.write_text(json.dumps(content, indent=1) + "\n")

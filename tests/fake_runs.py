@@ -8,7 +8,12 @@ from ilbo.experiments.arms import Arm, Result
 
 FINAL = {"ilbo": -100.0, "through-time": -120.0, "hindsight": -90.0}
 """Returns at the end; others earn −150."""
-ENVIRONMENT = {"packages": {"jax": "0.10.2"}, "commit": "0123456789abcdef+", "device": "1 x cpu"}
+ENVIRONMENT = {
+    "packages": {"jax": "0.10.2"},
+    "commit": "0123456789abcdef+",
+    "processor": "3 cores of another machine",
+    "device": "1 x cpu",
+}
 
 
 def fake(arm: Arm, seeds: Sequence[int]) -> list[Result]:

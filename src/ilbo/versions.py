@@ -1,9 +1,10 @@
-"""Which versions made a result."""
+"""Which versions made a result, and what machine."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import os
 import platform
 import subprocess
 import sys
@@ -18,16 +19,27 @@ PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy")
 
 
 def environment() -> dict[str, Any]:
-    """Versions of Python and of the packages, the commit of a source checkout, the device."""
+    """Versions of Python and of the packages, the commit of a source checkout, the machine."""
     return {
         "ilbo": __version__,
         "commit": commit(),
         "python": platform.python_version(),
         "packages": packages(),
         "platform": platform.platform(),
+        "processor": processor(),
         "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
         "command": sys.argv,
     }
+
+
+def processor() -> str:
+    """What the machine computes with, apart from accelerators."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        name = platform.processor() or platform.machine()
+    return f"{os.cpu_count()} cores of {name}"
 
 
 def packages(*further: str) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,7 +127,7 @@ class Study:
             [
                 f"- Command: `{command}`",
                 f"- Commit: {', '.join(sorted(commits)) or 'no source checkout'}",
-                f"- Machine: {_machine({e['device'] for e in environments})}; "
+                f"- Machine: {', '.join(sorted(set(map(_machine, environments))))}; "
                 f"{', '.join(sorted(packages))}, Python {platform.python_version()}",
                 f"- Time: {_minutes(sum(blocks.values()))} of planning, compilation included",
             ]
@@ -143,19 +142,9 @@ def _short(commit: str) -> str:
     return commit[:12] + "+" * commit.endswith("+")
 
 
-def _machine(devices: Iterable[str]) -> str:
-    kinds = sorted(devices)
-    if any("cpu" not in kind.lower() for kind in kinds):
-        return ", ".join(kinds)
-    return f"{os.cpu_count()} cores of {_processor()}"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+def _machine(environment: Mapping[str, Any]) -> str:
+    device = environment["device"]
+    return environment.get("processor", device) if "cpu" in device.lower() else device
 
 
 def _minutes(seconds: float) -> str:
