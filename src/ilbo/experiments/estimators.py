@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ilbo.config import ILBO
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import largest_drop, mean, probability_of_improvement
@@ -21,8 +22,9 @@ DRAWS = 8
 def variants(scale: Scale) -> dict[str, dict[str, Any]]:
     """Settings that differ from the defaults, by label; the defaults come first."""
     smoke = scale.name == "smoke"
-    # One state for each sample, so that estimators see the same number of states.
-    single = {"window": 1, "policy_batch": 4 if smoke else 64}
+    # One state for each sample, and as many samples as the default counts states.
+    states = ILBO().policy_batch * ILBO().window
+    single = {"window": 1, "policy_batch": 4 if smoke else states}
     score = {**single, "depth": 1, "estimator": "score", "draws": 2 if smoke else DRAWS}
     chosen: dict[str, dict[str, Any]] = {"default": {}}
     for baseline, name in (("none", "none"), ("value", "V(s)"), ("leave-one-out", "leave-one-out")):
@@ -79,8 +81,8 @@ def report(study: Study) -> str:
             f"![Return by estimator]({study.name}.png)",
             f"After {default['episodes']:,} episodes. Final policy on fresh trajectories, best so "
             "far on the test trajectories; mean ± standard deviation over runs. All but the "
-            "default count one state a sample, with as many samples as the paper's batch; the "
-            "score estimator draws several next states.",
+            "default count one state a sample, with as many samples as the default counts states; "
+            "the score estimator draws several next states.",
             markdown_table(columns, rows),
         ]
     )
