@@ -6,9 +6,9 @@
     python benchmarks/rddl_coverage.py --beside reservoir-20   # RDDL beside the built-in problem
 
 For the first instance of each: whether it compiles, the bounds found, whether the transition has a
-density, the return of uniformly random actions, and that of ILBO's default settings after a short
-run of about 3,000 steps, judged on the exact model. Each problem is a process of its own and a line
-of the output file; a problem that is already there is not run again.
+density, the return of uniformly random actions, and that of ILBO's default settings after about
+3,000 training steps, judged on the exact model. Each problem is a process of its own and a line of
+the output file; a problem that is already there is not run again.
 
 With `--beside`, one of the paper's problems is trained as RDDL and as built in: same settings, same
 seed, a segment of the one after a segment of the other, so that both meet the same load.
@@ -74,7 +74,7 @@ def examine(name: str) -> dict:
         "relaxed": report["relaxed"],
         "random": random.mean,
     }
-    episodes = max(4, STEPS // problem.horizon)
+    episodes = max(4, STEPS * ilbo.ILBO().parallel // problem.horizon)
     config = ilbo.ILBO(evaluate_every=max(1, episodes // 4))
     plan = ilbo.plan(problem, config, episodes=episodes)
     trained = ilbo.evaluate(problem, plan.best_policy, 0, EPISODES)
