@@ -164,7 +164,9 @@ def number(value: float) -> str:
 
 
 def mean_and_spread(values: Sequence[float]) -> str:
-    return f"{number(mean(values).value)} ± {number(spread(values))}"
+    """Of one value itself: it says nothing about the spread."""
+    middle = number(mean(values).value)
+    return f"{middle} ± {number(spread(values))}" if len(values) > 1 else middle
 
 
 def interval(estimate: Estimate) -> str:
