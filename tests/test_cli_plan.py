@@ -5,12 +5,17 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 
 import ilbo
 import tiny_runs
+from ilbo import plots, results
 from ilbo.cli import compilation, fields, main, parse
+from ilbo.cli import plan as cli_plan
 from ilbo.cli.progress import TrainingProgress
 from ilbo.planner import Record
 from ilbo.policyfile import load_policy
@@ -226,3 +231,19 @@ def test_a_cache_folder_that_cannot_be_written_breaks_nothing(tmp_path):
         timeout=120,
     )
     assert (done.returncode, done.stdout) == (0, "2.0\n")
+
+
+def test_what_the_end_needs_waits_for_the_training_program(monkeypatch):
+    """Compiling both at once would only delay the training."""
+    evaluated = threading.Event()
+    training: Future = Future()
+    planner = SimpleNamespace(problem=ilbo.make("navigation-3"), config=ilbo.ILBO(layers=(4,)))
+    planner.get_ready = lambda: training
+    monkeypatch.setattr(results, "evaluate_fresh", lambda *_: evaluated.set())
+    monkeypatch.setattr(plots, "draw_trajectories", lambda *_: None)
+    thread = threading.Thread(target=cli_plan._get_ready, args=(planner,))
+    thread.start()
+    assert not evaluated.wait(0.2)
+    training.set_result(None)
+    thread.join()
+    assert evaluated.is_set()

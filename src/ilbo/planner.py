@@ -6,7 +6,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,17 +184,17 @@ class Planner:
             self.start_one = functools.partial(self.programs.call, _start)
             self.advance_one = functools.partial(self.programs.call, _advance)
 
-    def get_ready(self) -> None:
+    def get_ready(self) -> Future | None:
         """Has the segments' program, where it is kept, loaded or made beside what comes first."""
         if not self.programs:
-            return
+            return None
         most = self.steps(self.every)
 
         def arguments():
             seed, steps = (jax.ShapeDtypeStruct((), kind) for kind in (jnp.uint32, jnp.int32))
             return self.trainer, eqx.filter_eval_shape(_start, self.trainer, seed), most, steps
 
-        self.programs.begin(_advance, arguments, most)
+        return self.programs.begin(_advance, arguments, most)
 
     def make_trainer(self) -> Any:
         """What starts runs, trains them for a segment and tells the policy that they have found."""

@@ -262,10 +262,12 @@ class Interruption:
 
 def _get_ready(planner: Planner) -> None:
     """Loads what the end of a run needs while another core trains: programs and drawing."""
-    from ilbo import plots, results
-    from ilbo.networks import Policy
-
     with contextlib.suppress(Exception):  # what fails here fails again at the end, and says so
+        if training := planner.get_ready():
+            training.result()  # which is wanted first
+        from ilbo import plots, results
+        from ilbo.networks import Policy
+
         policy = Policy.blank(planner.problem, planner.config.layers)
         results.evaluate_fresh(planner.problem, [policy])
         figure = plots.draw_trajectories(planner.problem, policy, results.FRESH_EPISODES)
