@@ -1,19 +1,22 @@
 """Seconds that `ilbo plan` takes the first time, and the second, when its programs are kept.
 
-    python benchmarks/startup.py [--problems navigation-3 ...] [--episodes 200] [--out startup.json]
+    python benchmarks/startup.py [--problems navigation-3 ...] [--repeats 3] [--out startup.json]
 
-Each problem is planned twice by the command line, the first time with an empty cache. Seconds count
-from the start of the process: to the first line, which says what is planned, to the first test,
-after 25 episodes of training, and to the end, with the policy evaluated and the pictures drawn.
-What was spent compiling, or loading what is compiled, is what the command says of itself.
+Each problem is planned twice by the command line, the first time with an empty cache, and that
+several times; the medians are reported. Seconds count from the start of the process: to the first
+line, which says what is planned, to the first test, after 25 episodes of training, and to the end,
+with the policy evaluated and the pictures drawn. What was spent compiling, or loading what is
+compiled, is what the command says of itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -64,7 +67,13 @@ def tabulate(rows: list[dict]) -> str:
         "compiling": "of these compiling",
         "all": "in all, s",
     }
-    lines = [[row["problem"], row["run"], *(f"{row[k]:.1f}" for k in timed)] for row in rows]
+    grouped: dict[tuple[str, str], list[dict]] = {}
+    for row in rows:
+        grouped.setdefault((row["problem"], row["run"]), []).append(row)
+    lines = [
+        [*key, *(f"{statistics.median(row[name] for row in found):.1f}" for name in timed)]
+        for key, found in grouped.items()
+    ]
     return markdown_table(["problem", "run", *timed.values()], lines)
 
 
@@ -72,10 +81,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", nargs="+", default=list(ilbo.problems()))
     parser.add_argument("--episodes", type=int, default=200)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     options = parser.parse_args()
     rows = []
-    for name in options.problems:
+    for _, name in itertools.product(range(options.repeats), options.problems):
         with tempfile.TemporaryDirectory() as folder:
             for run in ("first", "second"):
                 found = plan(name, options.episodes, Path(folder))
