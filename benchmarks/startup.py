@@ -42,7 +42,7 @@ def plan(name: str, episodes: int, folder: Path) -> dict[str, float]:
     assert process.stderr
     process.stderr.readline()
     first_line = time.perf_counter() - began
-    next(line for line in process.stderr if line.startswith("episode"))
+    next((line for line in process.stderr if line.startswith("episode")), None)
     first_test = time.perf_counter() - began
     told = process.communicate()[0]
     compiling = re.search(r"of these compiling +([\d.]+)", told)

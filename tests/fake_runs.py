@@ -9,6 +9,7 @@ from ilbo.experiments.arms import Arm, Result
 FINAL = {"ilbo": -100.0, "through-time": -120.0, "hindsight": -90.0}
 """Returns at the end; others earn −150."""
 ENVIRONMENT = {
+    "python": "3.11.0",
     "packages": {"jax": "0.10.2"},
     "commit": "0123456789abcdef+",
     "processor": "3 cores of another machine",

@@ -184,7 +184,7 @@ def test_report_has_figure_data_and_table(reported):
     assert text.startswith(f"# {load(name).TITLE}\n")
     assert f"`ilbo reproduce {name} --scale small --seeds 2`" in text
     assert "0123456789ab+" in text
-    assert "- Machine: 3 cores of another machine;" in text
+    assert "- Machine: 3 cores of another machine; jax 0.10.2, Python 3.11.0\n" in text
     assert f"]({name}.png)" in text
     for line in text.splitlines():
         if line.startswith("| "):

@@ -56,13 +56,13 @@ class OnProblem(eqx.Module):
     @classmethod
     def of(cls, packed: Packed, problem: Problem, layers: tuple[int, ...]) -> Self:
         """With the network of these parameters."""
-        shape = _shape(cls, problem.state_size, problem.action_size, layers)
+        shape = shape_of(cls, problem.state_size, problem.action_size, layers)
         return cls(unpack(packed, shape), Scaling.of(problem), problem.model)
 
     @classmethod
     def blank(cls, problem: Problem, layers: tuple[int, ...]) -> Self:
         """With a network of zeros, for programs that are to be ready in time; compiles nothing."""
-        shape = _shape(cls, problem.state_size, problem.action_size, layers)
+        shape = shape_of(cls, problem.state_size, problem.action_size, layers)
         zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shape)
         return cls(jax.device_put(zeros), Scaling.of(problem), problem.model)
 
@@ -72,7 +72,8 @@ class OnProblem(eqx.Module):
 
 
 @functools.lru_cache
-def _shape(kind: type[OnProblem], states: int, actions: int, layers: tuple[int, ...]) -> Any:
+def shape_of(kind: type[OnProblem], states: int, actions: int, layers: tuple[int, ...]) -> Any:
+    """A network with the shapes of its parameters in their places."""
     return jax.eval_shape(lambda key: kind.draw(key, states, actions, layers), jax.random.key(0))
 
 

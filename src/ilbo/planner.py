@@ -185,7 +185,10 @@ class Planner:
             self.advance_one = functools.partial(self.programs.call, _advance)
 
     def get_ready(self) -> Future | None:
-        """Has the segments' program, where it is kept, loaded or made beside what comes first."""
+        """Has the segments' program loaded or made beside what comes first, and gives its future.
+
+        None where programs are not kept.
+        """
         if not self.programs:
             return None
         most = self.steps(self.every)

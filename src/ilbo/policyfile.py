@@ -15,9 +15,8 @@ from jaxtyping import Array
 from ilbo import arrayfile
 from ilbo.errors import UserError
 from ilbo.identity import check_same, describe, rebuild
-from ilbo.layers import MLP
 from ilbo.model import Problem
-from ilbo.networks import Policy, Scaling
+from ilbo.networks import Policy, Scaling, shape_of
 
 SUFFIX = ".ilbo"
 FINAL, BEST = f"policy{SUFFIX}", f"best{SUFFIX}"
@@ -83,15 +82,10 @@ def read_policy(path: str | Path, problem: Problem | None = None) -> Policy:
     header, arrays = arrayfile.read(path, "policy")
     described, layers, bounds = _checked(path, header)
     states, actions = len(described["states"]), len(described["actions"])
-
-    def blank() -> tuple[MLP, Scaling]:
-        network = MLP.init(jax.random.key(0), states, layers, actions, gain=1.0)
-        return network, Scaling(jnp.zeros(states), jnp.zeros(states))
-
-    network, scaling = jax.eval_shape(blank)
+    blank = jax.eval_shape(lambda: Scaling(jnp.zeros(states), jnp.zeros(states)))
     try:
-        network = fill(network, arrays, "network.")
-        scaling = fill(scaling, arrays, "scaling.")
+        network = fill(shape_of(Policy, states, actions, tuple(layers)), arrays, "network.")
+        scaling = fill(blank, arrays, "scaling.")
     except ValueError as error:
         raise UserError(
             f"{str(path)!r} does not hold a policy that makes sense: {error}."

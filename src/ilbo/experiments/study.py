@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +119,7 @@ class Study:
         """Command, commit, machine, versions and time of the runs, as a Markdown list."""
         every = [run for runs in self.runs.values() for run in runs]
         environments = [run.environment for run in every]
-        packages = {f"jax {e['packages']['jax']}" for e in environments}
+        versions = {f"jax {e['packages']['jax']}, Python {e['python']}" for e in environments}
         commits = {_short(e["commit"]) for e in environments if e["commit"]}
         blocks = {(arm.key, run.seconds): run.seconds for arm in self.arms for run in self.of(arm)}
         return "\n".join(
@@ -128,7 +127,7 @@ class Study:
                 f"- Command: `{command}`",
                 f"- Commit: {', '.join(sorted(commits)) or 'no source checkout'}",
                 f"- Machine: {', '.join(sorted(set(map(_machine, environments))))}; "
-                f"{', '.join(sorted(packages))}, Python {platform.python_version()}",
+                f"{', '.join(sorted(versions))}",
                 f"- Time: {_minutes(sum(blocks.values()))} of planning, compilation included",
             ]
         )
