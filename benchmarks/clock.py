@@ -23,8 +23,8 @@ from ilbo.baselines import ThroughTime, plan_through_time
 from ilbo.experiments.scales import TUNED
 from ilbo.experiments.statistics import episodes_to_reach, spread
 from ilbo.experiments.study import markdown_table, number
-from ilbo.results import evaluate_fresh
-from ilbo.versions import environment
+from ilbo.runs.results import evaluate_fresh
+from ilbo.storage.environment import environment
 
 PLANNERS = {
     "ILBO": ilbo.ILBO(evaluate_every=5),

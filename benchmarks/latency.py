@@ -19,10 +19,11 @@ import jax
 import numpy as np
 
 import ilbo
-from ilbo.exporting import export_policy
-from ilbo.identity import rebuild
-from ilbo.networks import Policy
-from ilbo.policyfile import load_policy, read_header
+from ilbo.export.policy import export_policy
+from ilbo.nn.policy import Policy
+from ilbo.registry.identity import rebuild
+from ilbo.runs.loading import load_policy
+from ilbo.storage.policyfile import read_header
 
 
 def measure(decide: Callable[[np.ndarray], object], states: np.ndarray) -> tuple[float, float]:

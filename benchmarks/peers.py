@@ -29,8 +29,8 @@ from ilbo.baselines import ThroughTime, ThroughTimePlanner
 from ilbo.experiments.scales import PAPER_PROBLEMS, TUNED
 from ilbo.experiments.study import markdown_table, mean_and_spread
 from ilbo.rddl.parsing import parse, quiet
-from ilbo.results import evaluate_fresh
-from ilbo.versions import environment
+from ilbo.runs.results import evaluate_fresh
+from ilbo.storage.environment import environment
 
 JAXPLAN: dict[str, dict[str, Any]] = {
     "JaxPlan, its defaults": {

@@ -50,8 +50,8 @@ def examine(name: str) -> dict:
 
     import ilbo
     from ilbo import rddl
-    from ilbo.rddl.report import describe
-    from ilbo.rollout import Random
+    from ilbo.mdp.simple import Random
+    from ilbo.registry.inspection import describe
 
     line: dict = {"problem": name, "instance": rddl.instances(name)[0]}
     try:

@@ -17,7 +17,8 @@ import jax
 import numpy as np
 
 import ilbo
-from ilbo.rollout import Midpoint, simulate
+from ilbo.mdp.simple import Midpoint
+from ilbo.mdp.simulate import simulate
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from reference import reference

@@ -25,9 +25,9 @@ import numpy as np
 import ilbo
 from ilbo.experiments.statistics import spread
 from ilbo.experiments.study import markdown_table
-from ilbo.planner import Planner
-from ilbo.results import evaluate_fresh
-from ilbo.versions import processor
+from ilbo.planning.planner import Planner
+from ilbo.runs.results import evaluate_fresh
+from ilbo.storage.environment import processor
 
 WHOLE_EPISODES = 500
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import ilbo
 from ilbo.experiments.study import markdown_table
-from ilbo.versions import environment
+from ilbo.storage.environment import environment
 
 
 def plan(name: str, episodes: int, folder: Path) -> dict[str, float]:

@@ -32,12 +32,12 @@ from jax.lax import optimization_barrier
 from jaxtyping import Array
 
 import ilbo
-from ilbo import versions
 from ilbo.experiments.study import markdown_table
-from ilbo.layers import is_tall, outer, times, times_transposed
-from ilbo.networks import ENCODING
-from ilbo.planner import Planner
-from ilbo.training import Trainer
+from ilbo.nn.critic import ENCODING
+from ilbo.nn.layers import is_tall, outer, times, times_transposed
+from ilbo.planning.planner import Planner
+from ilbo.planning.training import Trainer
+from ilbo.storage import environment as versions
 
 TIMED = ("step", "floor", "act and store", "critic", "policy")
 LAYERS = {"one": (2048,), "four": (256, 128, 64, 32)}

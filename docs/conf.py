@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
-from ilbo import __version__
+from ilbo.version import __version__
 
 project = "ilbo"
 copyright = "the ilbo authors"

@@ -34,8 +34,6 @@ def minorise() -> None:
     import jax
     import jax.numpy as jnp
 
-    from ilbo import mm
-
     where = jnp.array([0.0, 0.5, 1.0])
 
     mdp = mm.FiniteMDP(

@@ -8,29 +8,44 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from ilbo.version import __version__
 from ilbo.xla import avoid_wrong_sums
 
-__version__ = "0.1.0"
-
 if TYPE_CHECKING:
-    from ilbo.builtin import make, problems, reservoir
-    from ilbo.config import ILBO
+    from ilbo.builtin.catalogue import problems
+    from ilbo.builtin.reservoirs import reservoir
     from ilbo.errors import DensityError, UserError
-    from ilbo.model import Model, Problem
-    from ilbo.noise import Gamma, Gaussian, Law, Product
-    from ilbo.planner import Plan, Planner, Record, plan
-    from ilbo.policyfile import load_policy, save_policy
-    from ilbo.rollout import Evaluation, Trajectories, compare, evaluate, simulate
+    from ilbo.mdp.evaluate import Evaluation, compare, evaluate
+    from ilbo.mdp.laws.gamma import Gamma
+    from ilbo.mdp.laws.gaussian import Gaussian
+    from ilbo.mdp.laws.law import Law
+    from ilbo.mdp.laws.product import Product
+    from ilbo.mdp.model import Model
+    from ilbo.mdp.problem import Problem
+    from ilbo.mdp.simulate import Trajectories, simulate
+    from ilbo.planning.config import ILBO
+    from ilbo.planning.planner import Plan, Planner, Record, plan
+    from ilbo.registry.names import make
+    from ilbo.runs.loading import load_policy
+    from ilbo.storage.policyfile import save_policy
 
 _HOMES = {
-    "ilbo.builtin": ("make", "problems", "reservoir"),
-    "ilbo.config": ("ILBO",),
+    "ilbo.builtin.catalogue": ("problems",),
+    "ilbo.builtin.reservoirs": ("reservoir",),
+    "ilbo.registry.names": ("make",),
+    "ilbo.planning.config": ("ILBO",),
     "ilbo.errors": ("DensityError", "UserError"),
-    "ilbo.model": ("Model", "Problem"),
-    "ilbo.noise": ("Gamma", "Gaussian", "Law", "Product"),
-    "ilbo.planner": ("Plan", "Planner", "Record", "plan"),
-    "ilbo.policyfile": ("load_policy", "save_policy"),
-    "ilbo.rollout": ("Evaluation", "Trajectories", "compare", "evaluate", "simulate"),
+    "ilbo.mdp.model": ("Model",),
+    "ilbo.mdp.problem": ("Problem",),
+    "ilbo.mdp.laws.gamma": ("Gamma",),
+    "ilbo.mdp.laws.gaussian": ("Gaussian",),
+    "ilbo.mdp.laws.law": ("Law",),
+    "ilbo.mdp.laws.product": ("Product",),
+    "ilbo.planning.planner": ("Plan", "Planner", "Record", "plan"),
+    "ilbo.runs.loading": ("load_policy",),
+    "ilbo.storage.policyfile": ("save_policy",),
+    "ilbo.mdp.evaluate": ("Evaluation", "compare", "evaluate"),
+    "ilbo.mdp.simulate": ("Trajectories", "simulate"),
 }
 avoid_wrong_sums()
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -2,6 +2,6 @@
 
 import sys
 
-from ilbo.cli import main
+from ilbo.cli.main import main
 
 sys.exit(main())

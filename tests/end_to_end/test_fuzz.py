@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from ilbo.cli import COMMANDS, compilation, main
 from ilbo.cli.fields import _flags
+from ilbo.cli.main import COMMANDS, main
+from ilbo.storage import cache as compilation
 
 WORDS = [
     "navigation-3", "hvac-3", "reservoir(3, 0)", "reservoir(0, 0)", "nothing", "rddl:nothing/1",

@@ -7,8 +7,9 @@ import pytest
 
 pytest.importorskip("pyRDDLGym")
 
-from ilbo.cli import compilation, main
-from ilbo.policyfile import load_policy
+from ilbo.cli.main import main
+from ilbo.runs.loading import load_policy
+from ilbo.storage import cache as compilation
 
 TANK = """
 domain tank {{

@@ -8,7 +8,8 @@ import time
 import pytest
 from command import PLAN, kill, wait_for_lines
 
-from ilbo.runs import is_run, read_run
+from ilbo.runs.layout import is_run
+from ilbo.runs.saved import read_run
 
 
 def assert_same_end(path, reference):

@@ -3,11 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny_rddl import INSTANCE, write
 
 from ilbo import rddl
 from ilbo.rddl.source import locate
-
-from .tiny import INSTANCE, write
 
 INF = np.inf
 STATE = jnp.array([1.0, 2.0, 3.0])

@@ -131,7 +131,7 @@ def test_noise_has_the_own_law_where_the_shape_is_constant(model):
     assert laws["weibull"] == "Weibull"
     assert laws["bet"] == "Beta"
     assert laws["student"] == "Student"
-    assert laws["uniform"] == laws["s-weibull"] == "Standard"
+    assert (laws["uniform"], laws["s-weibull"]) == ("Uniform", "Exponential")
     sizes = [slot.draw.law.size for slot in slots.values()]
     assert model.law.size == sum(sizes)
 

@@ -7,13 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from mutants import mutate
+from tiny_rddl import INSTANCE, text, write
 
 import ilbo
 from ilbo import rddl
 from ilbo.rddl import region
-
-from .mutants import mutate
-from .tiny import INSTANCE, text, write
 
 SOUND = text(
     water="max[0.0, water(?t) - release(?t) + rain(?t) + flow(?t)]",

@@ -1,12 +1,11 @@
 """The start region of problems that name none."""
 
 import numpy as np
+from tiny_rddl import write
 
 from ilbo import rddl
 from ilbo.rddl.region import estimate
 from ilbo.rddl.source import locate
-
-from .tiny import write
 
 BOX = "forall_{?t : tank} [release(?t) >= -1 ^ release(?t) <= 1];"
 

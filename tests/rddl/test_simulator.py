@@ -4,12 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rddl_simulation import Simulator
 
 from ilbo import rddl
+from ilbo.mdp.bounds import within
 from ilbo.rddl.source import locate
-from ilbo.rollout import within
-
-from .simulation import Simulator
 
 CONTINUOUS = [
     *("Bicycle_physics", "CartPole_Continuous_gym", "Epidemic", "HVAC", "HVAC_ippc2023"),

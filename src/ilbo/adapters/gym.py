@@ -19,8 +19,10 @@ import numpy as np
 from jaxtyping import Array
 
 from ilbo.errors import UserError
-from ilbo.model import Model, Problem
-from ilbo.rollout import draw_noise, within
+from ilbo.mdp.bounds import within
+from ilbo.mdp.model import Model
+from ilbo.mdp.problem import Problem
+from ilbo.mdp.simulate import draw_noise
 
 try:
     import gymnasium

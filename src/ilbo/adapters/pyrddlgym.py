@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbo.errors import UserError
-from ilbo.model import Problem
+from ilbo.mdp.problem import Problem
+from ilbo.mdp.simulate import Policy
 from ilbo.rddl.model import RDDLModel
 from ilbo.rddl.parsing import parse, quiet
 from ilbo.rddl.source import missing_extra
-from ilbo.rollout import Policy
 
 try:
     with quiet():

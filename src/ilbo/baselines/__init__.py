@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ilbo.baselines.config import ThroughTime
-    from ilbo.baselines.knowing_noise import Limit, hindsight
+    from ilbo.baselines.limit import Limit, hindsight
     from ilbo.baselines.open_loop import StraightLine, straight_line
     from ilbo.baselines.through_time import ThroughTimePlanner, plan_through_time
 
@@ -26,8 +26,8 @@ __all__ = [
 
 _HOMES = {
     "ThroughTime": "config",
-    "Limit": "knowing_noise",
-    "hindsight": "knowing_noise",
+    "Limit": "limit",
+    "hindsight": "limit",
     "StraightLine": "open_loop",
     "straight_line": "open_loop",
     "ThroughTimePlanner": "through_time",

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ilbo.config import Optimizer
 from ilbo.errors import UserError
+from ilbo.planning.config import Optimizer
 
 Loss = Literal["linear", "squared"]
 

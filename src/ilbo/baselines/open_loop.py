@@ -13,17 +13,12 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from ilbo.errors import UserError
-from ilbo.model import Model, Problem
-from ilbo.rollout import (
-    POLICIES,
-    Evaluation,
-    Trajectories,
-    as_key,
-    draw_noise,
-    roll,
-    summarise,
-    within,
-)
+from ilbo.mdp.bounds import within
+from ilbo.mdp.evaluate import Evaluation, summarise
+from ilbo.mdp.model import Model
+from ilbo.mdp.problem import Problem
+from ilbo.mdp.simple import POLICIES
+from ilbo.mdp.simulate import Trajectories, as_key, draw_noise, roll
 
 BATCH = 64
 """Noise sequences of one gradient step."""

@@ -16,13 +16,14 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from ilbo.ascent import make_optimizer
 from ilbo.baselines.config import ThroughTime
-from ilbo.model import Model, Problem
-from ilbo.networks import Policy, Scaling
-from ilbo.planner import Plan, Planner, Progress, Run, Samples, carry_out
-from ilbo.rollout import Trial, draw_noise, returns
-from ilbo.state import Metrics
+from ilbo.mdp.model import Model
+from ilbo.mdp.problem import Problem
+from ilbo.mdp.simulate import Trial, draw_noise, returns
+from ilbo.nn.policy import Policy, Scaling
+from ilbo.planning.ascent import make_optimizer
+from ilbo.planning.planner import Plan, Planner, Progress, Run, Samples, carry_out
+from ilbo.planning.state import Metrics
 
 
 class State(eqx.Module):

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ilbo.model import Model, Problem
-from ilbo.noise import Gaussian
+from ilbo.mdp.laws.gaussian import Gaussian
+from ilbo.mdp.model import Model
+from ilbo.mdp.problem import Problem
 
 R_OUTSIDE, R_HALL, R_WALL = 4.0, 2.0, 1.5
 CAP, CAP_AIR, COST_AIR, TIME_DELTA = 80.0, 1.006, 1.0, 1.0

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ilbo.model import Model, Problem
-from ilbo.noise import Gaussian
+from ilbo.mdp.laws.gaussian import Gaussian
+from ilbo.mdp.model import Model
+from ilbo.mdp.problem import Problem
 
 
 class Navigation(Model):

@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ilbo.errors import UserError
-from ilbo.model import Model, Problem
-from ilbo.noise import Gamma
+from ilbo.mdp.laws.gamma import Gamma
+from ilbo.mdp.model import Model
+from ilbo.mdp.problem import Problem
 
 EVAPORATION = 0.05
 LOW_PENALTY, HIGH_PENALTY = -5.0, -10.0

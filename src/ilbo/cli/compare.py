@@ -31,13 +31,13 @@ class Command:
     """Print one JSON object and nothing else."""
 
     def run(self) -> int:
-        from ilbo.cli.compilation import keep_compiled_programs
         from ilbo.cli.contenders import common_problem, contender
         from ilbo.cli.output import print_json, print_table
-        from ilbo.comparison import rank
         from ilbo.errors import UserError
-        from ilbo.results import fresh_key
-        from ilbo.rollout import evaluate
+        from ilbo.mdp.evaluate import evaluate
+        from ilbo.mdp.ranking import rank
+        from ilbo.runs.results import fresh_key
+        from ilbo.storage.cache import keep_compiled_programs
 
         if len(self.policies) < 2:
             raise UserError("Name at least two policies to compare.")

@@ -24,7 +24,7 @@ class Command:
     def run(self) -> int:
         import tyro
 
-        from ilbo.cli import COMMANDS, load, tyro_config
+        from ilbo.cli.main import COMMANDS, load, tyro_config
 
         commands: Any = reduce(
             or_, (Annotated[load(name), tyro.conf.subcommand(name)] for name in COMMANDS)

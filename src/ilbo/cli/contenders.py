@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ilbo.errors import UserError
-from ilbo.identity import check_same, rebuild
-from ilbo.model import Problem
-from ilbo.policyfile import BEST, FINAL, policy_path, read_header, read_policy
-from ilbo.rollout import POLICIES
-from ilbo.runs import is_run, read_run
+from ilbo.mdp.problem import Problem
+from ilbo.mdp.simple import POLICIES
+from ilbo.registry.identity import check_same, rebuild
+from ilbo.runs.layout import is_run
+from ilbo.runs.saved import read_run
+from ilbo.storage.policyfile import BEST, FINAL, policy_path, read_header, read_policy
 
 
 @dataclass(frozen=True)

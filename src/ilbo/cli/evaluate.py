@@ -10,8 +10,8 @@ from tyro.conf import Positional
 from ilbo.cli.types import MaybeNumber, MaybeNumbers, MaybeText
 
 if TYPE_CHECKING:
-    from ilbo.model import Problem
-    from ilbo.rollout import Evaluation
+    from ilbo.mdp.evaluate import Evaluation
+    from ilbo.mdp.problem import Problem
 
 LIMIT_EPISODES = 64
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -42,11 +42,11 @@ class Command:
     """Print one JSON object and nothing else."""
 
     def run(self) -> int:
-        from ilbo.cli.compilation import keep_compiled_programs
         from ilbo.cli.contenders import common_problem, contender
         from ilbo.cli.output import print_json
-        from ilbo.results import fresh_key
-        from ilbo.rollout import evaluate
+        from ilbo.mdp.evaluate import evaluate
+        from ilbo.runs.results import fresh_key
+        from ilbo.storage.cache import keep_compiled_programs
 
         keep_compiled_programs()
         chosen = contender(self.policy, self.best)
@@ -66,7 +66,7 @@ class Command:
         import numpy as np
 
         from ilbo.baselines import hindsight
-        from ilbo.rollout import bootstrap, evaluate
+        from ilbo.mdp.evaluate import bootstrap, evaluate
 
         episodes = min(self.episodes, LIMIT_EPISODES)
         best = hindsight(problem, key, episodes, self.start)
@@ -82,7 +82,7 @@ class Command:
     def _object(
         self, problem: Problem, seeds: tuple[int, ...], found: list[Evaluation]
     ) -> dict[str, Any]:
-        from ilbo.results import over_seeds
+        from ilbo.runs.results import over_seeds
 
         figures = [
             {
@@ -115,7 +115,7 @@ class Command:
         limit: dict[str, Any] | None,
     ) -> None:
         from ilbo.cli.output import print_table
-        from ilbo.results import over_seeds
+        from ilbo.runs.results import over_seeds
 
         which = "best tested policy" if self.best else "policy"
         print(f"{problem.name}, {which} of {self.policy}, {self.episodes:,} episodes")

@@ -31,11 +31,11 @@ class Command:
     """Print one JSON object and nothing else."""
 
     def run(self) -> int:
-        from ilbo.cli.compilation import keep_compiled_programs
         from ilbo.cli.contenders import common_problem, contender
         from ilbo.cli.output import print_json
         from ilbo.errors import UserError
-        from ilbo.exporting import export_policy
+        from ilbo.export.policy import export_policy
+        from ilbo.storage.cache import keep_compiled_programs
 
         keep_compiled_programs()
         if self.policy in ("random", "midpoint", "heuristic"):

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Union
 
 from tyro.conf import arg
 
-from ilbo.config import ILBO
-from ilbo.settings import FIELDS, Preset
+from ilbo.planning.config import ILBO
+from ilbo.runs.settings import FIELDS, Preset
 
 
 def docstrings(cls: type) -> dict[str, str]:

@@ -22,7 +22,7 @@ class Command:
     def run(self) -> int:
         import ilbo
         from ilbo.cli.output import print_json
-        from ilbo.rddl.report import describe
+        from ilbo.registry.inspection import describe
 
         report = describe(ilbo.make(self.problem, self.instance))
         if self.json:

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from ilbo.cli import fields
-from ilbo.cli.compilation import keep_compiled_programs, programs_folder, use_one_thread
 from ilbo.cli.fields import Settings
 from ilbo.cli.types import MaybePath, MaybeText
+from ilbo.storage.cache import keep_compiled_programs, programs_folder, use_one_thread
 
 if TYPE_CHECKING:
-    from ilbo.model import Problem
-    from ilbo.planner import Planner
-    from ilbo.runs import RunFolder, SavedRun
-    from ilbo.session import Session
+    from ilbo.mdp.problem import Problem
+    from ilbo.planning.planner import Planner
+    from ilbo.runs.folder import RunFolder
+    from ilbo.runs.saved import SavedRun
+    from ilbo.runs.session import Session
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,11 @@ class Command:
 
     def _start(self) -> int:
         import ilbo
-        from ilbo import settings
         from ilbo.errors import UserError
-        from ilbo.planner import Planner
-        from ilbo.runs import RunFolder, unused_folder
+        from ilbo.planning.planner import Planner
+        from ilbo.runs import settings
+        from ilbo.runs.folder import RunFolder
+        from ilbo.runs.layout import unused_folder
 
         file = settings.read(self.config) if self.config else {}
         values: dict[str, Any] = file | fields.given(self.settings)
@@ -88,8 +90,9 @@ class Command:
     def _resume(self, path: Path) -> int:
         from ilbo.cli.output import note
         from ilbo.errors import UserError
-        from ilbo.planner import Planner
-        from ilbo.runs import RunFolder, read_run
+        from ilbo.planning.planner import Planner
+        from ilbo.runs.folder import RunFolder
+        from ilbo.runs.saved import read_run
 
         clash = [f"--{name.replace('_', '-')}" for name in fields.given(self.settings)]
         clash += [f"--{name}" for name in ("config", "out", "overwrite") if getattr(self, name)]
@@ -112,7 +115,7 @@ class Command:
 
     def _train(self, planner: Planner, folder: RunFolder, saved: SavedRun | None = None) -> int:
         from ilbo.cli.output import note
-        from ilbo.files import WriteError
+        from ilbo.storage.files import WriteError
 
         try:
             return self._train_and_finish(planner, folder, saved)
@@ -127,7 +130,7 @@ class Command:
         from ilbo.cli.output import note
         from ilbo.cli.progress import TrainingProgress
         from ilbo.cli.tensorboard import Events
-        from ilbo.session import train
+        from ilbo.runs.session import train
 
         runs = f"seed {planner.seeds[0]}" + (
             f" to {planner.seeds[-1]}" if len(planner.seeds) > 1 else ""
@@ -164,9 +167,10 @@ class Command:
         return 0
 
     def _finish(self, problem: Problem, session: Session, folder: RunFolder) -> None:
-        from ilbo import plots, results
-        from ilbo.files import cannot_write, write_json
-        from ilbo.runs import CURVE, RESULT, TRAJECTORIES
+        from ilbo import plots
+        from ilbo.runs import results
+        from ilbo.runs.layout import CURVE, RESULT, TRAJECTORIES
+        from ilbo.storage.files import cannot_write, write_json
 
         plan = session.plan
         with ThreadPoolExecutor(1) as another_core:
@@ -188,7 +192,7 @@ class Command:
 
     def _show(self, result: dict[str, Any], path: Path) -> None:
         from ilbo.cli.output import print_json, print_table
-        from ilbo.runs import CURVE, TRAJECTORIES, relative
+        from ilbo.runs.layout import CURVE, TRAJECTORIES, relative
 
         if self.json:
             print_json({**result, "out": str(path)})
@@ -265,8 +269,9 @@ def _get_ready(planner: Planner) -> None:
     with contextlib.suppress(Exception):  # what fails here fails again at the end, and says so
         if training := planner.get_ready():
             training.result()  # which is wanted first
-        from ilbo import plots, results
-        from ilbo.networks import Policy
+        from ilbo import plots
+        from ilbo.nn.policy import Policy
+        from ilbo.runs import results
 
         policy = Policy.blank(planner.problem, planner.config.layers)
         results.evaluate_fresh(planner.problem, [policy])

@@ -28,10 +28,10 @@ class Command:
     """Compute the hindsight limit of each problem too, which takes a while."""
 
     def run(self) -> int:
-        from ilbo.cli.compilation import keep_compiled_programs
         from ilbo.errors import UserError
-        from ilbo.report import write_report
-        from ilbo.runs import REPORT, relative
+        from ilbo.report.page import write_report
+        from ilbo.runs.layout import REPORT, relative
+        from ilbo.storage.cache import keep_compiled_programs
 
         if not self.runs:
             raise UserError("Name a run folder, for example `ilbo report runs/navigation-3-0`.")

@@ -45,10 +45,10 @@ class Command:
     """Address of the Ray cluster."""
 
     def run(self) -> int:
-        from ilbo.cli.compilation import keep_compiled_programs
         from ilbo.cli.output import note
-        from ilbo.experiments import load
+        from ilbo.experiments.catalogue import load
         from ilbo.experiments.sweep import reproduce
+        from ilbo.storage.cache import keep_compiled_programs
 
         load(self.name)
         keep_compiled_programs()

@@ -31,7 +31,7 @@ class Command:
     def run(self) -> int:
         import ilbo
         from ilbo.cli.output import print_json
-        from ilbo.rollout import POLICIES
+        from ilbo.mdp.simple import POLICIES
 
         problem = ilbo.make(self.problem, self.instance)
         policy = POLICIES[self.policy](problem.exact)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ilbo.errors import UserError
 
 if TYPE_CHECKING:
-    from ilbo.planner import Record
+    from ilbo.planning.planner import Record
 
 
 class Events:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from typing import TYPE_CHECKING, cast
-
-from ilbo.errors import UserError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ilbo.experiments.study import Experiment
+    from ilbo.experiments.catalogue import NAMES, load
 
-NAMES = {
-    "learning-curves": "Return against training episodes, ILBO and tf-mdp (figure 2).",
-    "stability": "Return of the current policy through training (figure 4).",
-    "grid": "Cost at the end for tf-mdp's epochs and batches, against ILBO (figure 3).",
-    "generalisation": "New start states: one ILBO policy, tf-mdp retrained (figure 5 and S).",
-    "estimators": "Our ablation: estimators of the bound's gradient, baselines and depth.",
+__all__ = [
+    "NAMES",
+    "load",
+]
+
+_HOMES = {
+    "NAMES": "catalogue",
+    "load": "catalogue",
 }
 
 
-def load(name: str) -> Experiment:
-    """The module of an experiment."""
-    if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(NAMES)}."
-        raise UserError(f"There is no experiment {name!r}; {hint}")
-    return cast("Experiment", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+        globals()[name] = value = getattr(module, name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

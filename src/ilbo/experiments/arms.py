@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ilbo.config import ILBO
+from ilbo.planning.config import ILBO
 
 Planner = Literal["ilbo", "through-time", "hindsight", "straight-line", "heuristic"]
 
@@ -136,8 +136,8 @@ def _through_time(arm: Arm, problem, seeds) -> list[Result]:
 
 
 def _of_plan(arm: Arm, plan) -> list[Result]:
-    from ilbo.results import evaluate_fresh
-    from ilbo.versions import environment
+    from ilbo.runs.results import evaluate_fresh
+    from ilbo.storage.environment import environment
 
     final = evaluate_fresh(plan.problem, plan.policies, arm.fresh)
     best = evaluate_fresh(plan.problem, plan.best_policies, arm.fresh)
@@ -165,8 +165,8 @@ def _of_plan(arm: Arm, plan) -> list[Result]:
 
 
 def _from(arm: Arm, problem, policy, start: Iterable[float]) -> float:
-    from ilbo.results import fresh_key
-    from ilbo.rollout import evaluate
+    from ilbo.mdp.evaluate import evaluate
+    from ilbo.runs.results import fresh_key
 
     return evaluate(problem, policy, fresh_key(), arm.fresh, list(start)).mean
 
@@ -178,7 +178,7 @@ def _finite(values: Iterable[float]) -> tuple[float, ...]:
 
 def _hindsight(arm: Arm, problem, seeds) -> list[Result]:
     from ilbo.baselines import hindsight
-    from ilbo.results import fresh_key
+    from ilbo.runs.results import fresh_key
 
     episodes = min(arm.fresh, LIMIT_EPISODES)
 
@@ -192,7 +192,7 @@ def _hindsight(arm: Arm, problem, seeds) -> list[Result]:
 
 def _straight_line(arm: Arm, problem, seeds) -> list[Result]:
     from ilbo.baselines import straight_line
-    from ilbo.results import fresh_key
+    from ilbo.runs.results import fresh_key
 
     def earned(start=None):
         return straight_line(problem, fresh_key(), arm.fresh, start).evaluation
@@ -203,8 +203,8 @@ def _straight_line(arm: Arm, problem, seeds) -> list[Result]:
 
 
 def _heuristic(arm: Arm, problem, seeds) -> list[Result]:
-    from ilbo.results import evaluate_fresh
-    from ilbo.rollout import Heuristic
+    from ilbo.mdp.simple import Heuristic
+    from ilbo.runs.results import evaluate_fresh
 
     policy = Heuristic(problem.exact)
     own = evaluate_fresh(problem, [policy], arm.fresh)[0]
@@ -214,7 +214,7 @@ def _heuristic(arm: Arm, problem, seeds) -> list[Result]:
 
 def _yardstick(final: float, standard_error: float, starts: tuple[float, ...]) -> Result:
     """The result of what does not learn."""
-    from ilbo.versions import environment
+    from ilbo.storage.environment import environment
 
     return Result(
         seed=0,

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ilbo.config import ILBO
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import largest_drop, mean, probability_of_improvement
 from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
+from ilbo.planning.config import ILBO
 
 TITLE = "Estimators of the bound's gradient"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}

@@ -9,7 +9,7 @@ from typing import Any
 
 from ilbo.errors import UserError
 from ilbo.experiments.arms import Arm, Result
-from ilbo.files import cannot_write, read_json, remove_temporaries, write_json
+from ilbo.storage.files import cannot_write, read_json, remove_temporaries, write_json
 
 MARKER, RUNS, FORMAT = "experiment.json", "runs", 1
 

@@ -111,14 +111,7 @@ def report(study: Study) -> str:
 
 def _figure(study: Study, cells):
     from ilbo.experiments.drawing import cost_axis, legend_under
-    from ilbo.plots.canvas import (
-        BLUE,
-        GREEN,
-        INK,
-        ORANGE,
-        dress,
-        new_figure,
-    )
+    from ilbo.plots.canvas import BLUE, GREEN, INK, ORANGE, dress, new_figure
 
     problems = study.scale.problems
     architectures = list(dict.fromkeys(study.architecture(arm) for arm, _, _ in cells))

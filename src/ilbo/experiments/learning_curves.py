@@ -9,13 +9,7 @@ import numpy as np
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, reach, spread
-from ilbo.experiments.study import (
-    Study,
-    interval,
-    markdown_table,
-    mean_and_spread,
-    number,
-)
+from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
 
 TITLE = "Learning curves"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ilbo.experiments.arms import Arm, Result
 from ilbo.experiments.scales import Scale, ScaleName
 from ilbo.experiments.statistics import Estimate, mean, spread
-from ilbo.files import write_text
+from ilbo.storage.files import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ilbo.errors import UserError
-from ilbo.experiments import load
 from ilbo.experiments.arms import Arm, Result, perform
+from ilbo.experiments.catalogue import load
 from ilbo.experiments.engines import Block, Engine, Perform, blocks, make_engine
 from ilbo.experiments.folder import ExperimentFolder
 from ilbo.experiments.scales import SCALES, ScaleName
 from ilbo.experiments.study import Study, number
-from ilbo.files import write_text
+from ilbo.storage.files import write_text
 
 Say = Callable[[str], None]
 

@@ -2,88 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import importlib
 from typing import TYPE_CHECKING
 
-from ilbo.plots.canvas import save
-
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from ilbo.model import Problem
-    from ilbo.planner import Record
-    from ilbo.rollout import Policy
-
-PICTURE_SEED = 2_718
-"""Seed of the noise that trajectories are drawn with: neither training nor tests use it."""
-
-
-def learning_curve(
-    history: Sequence[Sequence[Record]],
-    path: str | Path,
-    limit: float | None = None,
-    title: str | None = None,
-) -> None:
-    """Draws the tests of a plan against training episodes.
-
-    Args:
-        history: The records of each seed, as in `Plan.history`.
-        path: File to write.
-        limit: A return that no policy can pass, drawn as a line.
-        title: Title of the picture, instead of a plain one; none where it is empty.
-    """
-    save(draw_learning_curve(history, limit, title), path)
-
-
-def trajectories(
-    problem: Problem,
-    policy: Policy,
-    path: str | Path,
-    episodes: int = 64,
-    seed: int = PICTURE_SEED,
-    title: str | None = None,
-) -> None:
-    """Simulates the policy from the problem's own start and draws what happens.
-
-    Navigation gets a map, HVAC its rooms against the comfort band, Reservoir its levels against
-    their bounds; any other problem a small panel for each component.
-    """
-    save(draw_trajectories(problem, policy, episodes, seed, title), path)
-
-
-def draw_learning_curve(
-    history: Sequence[Sequence[Record]], limit: float | None = None, title: str | None = None
-) -> Figure:
-    """The figure that `learning_curve` saves."""
-    from ilbo.plots import curves
-
-    return curves.draw(history, limit, title)
-
-
-def draw_metrics(history: Sequence[Sequence[Record]], title: str | None = None) -> Figure:
-    """The critic's loss, the bound and both gradients against training episodes."""
-    from ilbo.plots import metrics
-
-    return metrics.draw(history, title)
-
-
-def draw_trajectories(
-    problem: Problem,
-    policy: Policy,
-    episodes: int = 64,
-    seed: int = PICTURE_SEED,
-    title: str | None = None,
-) -> Figure:
-    """The figure that `trajectories` saves."""
-    from ilbo.builtin import HVAC, Navigation, Reservoir
-    from ilbo.plots import components, hvac, navigation, reservoir
-    from ilbo.rollout import simulate, summarise
-
-    families = {Navigation: navigation, HVAC: hvac, Reservoir: reservoir}
-    drawer = next(
-        (module for kind, module in families.items() if isinstance(problem.model, kind)), components
+    from ilbo.plots.canvas import save
+    from ilbo.plots.pictures import (
+        draw_learning_curve,
+        draw_metrics,
+        draw_trajectories,
+        learning_curve,
+        trajectories,
     )
-    simulated = simulate(problem, policy, seed, episodes)
-    summarise(problem, simulated)  # says so where a reward is not finite
-    return drawer.draw(problem, policy, simulated, title)
+
+__all__ = [
+    "draw_learning_curve",
+    "draw_metrics",
+    "draw_trajectories",
+    "learning_curve",
+    "save",
+    "trajectories",
+]
+
+_HOMES = {
+    "draw_learning_curve": "pictures",
+    "draw_metrics": "pictures",
+    "draw_trajectories": "pictures",
+    "learning_curve": "pictures",
+    "trajectories": "pictures",
+    "save": "canvas",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+        globals()[name] = value = getattr(module, name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

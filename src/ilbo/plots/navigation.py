@@ -115,7 +115,7 @@ def _moves(model, policy, low, high) -> tuple[np.ndarray, np.ndarray]:
     import jax
     import jax.numpy as jnp
 
-    from ilbo.rollout import act
+    from ilbo.mdp.simulate import act
 
     at = jnp.asarray(_grid(low, high, ARROWS), jnp.float32)
     return np.asarray(at), np.asarray(eqx.filter_jit(act)(model, policy, at, jax.random.key(0)))

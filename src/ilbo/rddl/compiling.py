@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ilbo.noise import Law
+from ilbo.mdp.laws.law import Law
 from ilbo.rddl import draws
 from ilbo.rddl.parsing import Expression, Unsupported, is_random, parse, parts, reading, text_of
 from ilbo.rddl.source import Source

@@ -19,7 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ilbo.noise import Beta, Gamma, Gaussian, Law, Product, Standard, Student, Weibull
+from ilbo.mdp.laws.beta import Beta
+from ilbo.mdp.laws.gamma import Gamma
+from ilbo.mdp.laws.gaussian import Gaussian
+from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.product import Product
+from ilbo.mdp.laws.standard import Cauchy, Exponential, Gumbel, Laplace, Standard, Uniform
+from ilbo.mdp.laws.student import Student
+from ilbo.mdp.laws.weibull import Weibull
 from ilbo.rddl import quantiles
 
 Shape = tuple[int, ...]
@@ -60,8 +67,8 @@ def _merge(first: Law, second: Law) -> Law | None:
     match first, second:
         case Gaussian(), Gaussian():
             return Gaussian(first.count + second.count)
-        case Standard(), Standard() if first.kind == second.kind:
-            return Standard(first.kind, first.count + second.count)
+        case Standard(), Standard() if type(first) is type(second):
+            return type(first)(first.count + second.count)
         case Gamma(), Gamma():
             return Gamma(jnp.concatenate([first.shape, second.shape]))
         case Weibull(), Weibull():
@@ -76,15 +83,12 @@ def safe_sqrt(x: Array) -> Array:
     return jnp.where(positive, root, jax.lax.stop_gradient(jnp.sqrt(x * 1.0)))
 
 
-def _standard(kind: str, sample: Callable[..., Array], each: int = 1):
+def _standard(law: Callable[[int], Law], sample: Callable[..., Array], each: int = 1):
     """Noise of a law without parameters, `each` of it for an element where that is not 1."""
 
     def planner(shape: Shape, constants: Constants) -> Draw:
         noise_shape = shape if each == 1 else (*shape, each)
-        size = math.prod(noise_shape)
-        return Draw(
-            Gaussian(size) if kind == "Normal" else Standard(kind, size), noise_shape, sample
-        )
+        return Draw(law(math.prod(noise_shape)), noise_shape, sample)
 
     return planner
 
@@ -108,7 +112,7 @@ def _discrete(shape: Shape, constants: Constants) -> Draw:
     """Gumbel noise for each case; the largest perturbed log-probability wins."""
     noise_shape = (*shape, len(constants))
     return Draw(
-        Standard("Gumbel", math.prod(noise_shape)),
+        Gumbel(math.prod(noise_shape)),
         noise_shape,
         lambda g, *weights: largest(g, jnp.stack(weights, axis=-1)),
     )
@@ -131,58 +135,58 @@ def largest(gumbel: Array, weights: Array) -> Array:
 
 
 _PLANNERS: dict[str, Callable[[Shape, Constants], Draw | None]] = {
-    "Normal": _standard("Normal", lambda z, mean, variance: mean + safe_sqrt(variance) * z),
-    "Uniform": _standard("Uniform", lambda u, low, high: low + (high - low) * u),
-    "Exponential": _standard("Exponential", lambda e, scale: scale * e),
-    "Laplace": _standard("Laplace", lambda x, mean, scale: mean + scale * x),
-    "Gumbel": _standard("Gumbel", lambda x, mean, scale: mean + scale * x),
-    "Cauchy": _standard("Cauchy", lambda x, mean, scale: mean + scale * x),
-    "Gompertz": _standard("Exponential", lambda e, shape, scale: jnp.log1p(e / shape) / scale),
-    "Pareto": _standard("Exponential", lambda e, shape, scale: scale * jnp.expm1(e / shape)),
-    "Kumaraswamy": _standard("Uniform", lambda u, a, b: (1 - u ** (1 / b)) ** (1 / a)),
+    "Normal": _standard(Gaussian, lambda z, mean, variance: mean + safe_sqrt(variance) * z),
+    "Uniform": _standard(Uniform, lambda u, low, high: low + (high - low) * u),
+    "Exponential": _standard(Exponential, lambda e, scale: scale * e),
+    "Laplace": _standard(Laplace, lambda x, mean, scale: mean + scale * x),
+    "Gumbel": _standard(Gumbel, lambda x, mean, scale: mean + scale * x),
+    "Cauchy": _standard(Cauchy, lambda x, mean, scale: mean + scale * x),
+    "Gompertz": _standard(Exponential, lambda e, shape, scale: jnp.log1p(e / shape) / scale),
+    "Pareto": _standard(Exponential, lambda e, shape, scale: scale * jnp.expm1(e / shape)),
+    "Kumaraswamy": _standard(Uniform, lambda u, a, b: (1 - u ** (1 / b)) ** (1 / a)),
     "Weibull": _shaped(
         Weibull,
         1,
         lambda x, shape, scale: scale * x,
-        _standard("Exponential", lambda e, shape, scale: scale * e ** (1 / shape)),
+        _standard(Exponential, lambda e, shape, scale: scale * e ** (1 / shape)),
     ),
     "Gamma": _shaped(
         Gamma,
         1,
         lambda x, shape, scale: scale * x,
-        _standard("Uniform", lambda u, shape, scale: scale * quantiles.gamma(u, shape)),
+        _standard(Uniform, lambda u, shape, scale: scale * quantiles.gamma(u, shape)),
     ),
     "ChiSquare": _shaped(
         lambda degrees: Gamma(degrees / 2),
         1,
         lambda x, degrees: 2 * x,
-        _standard("Uniform", lambda u, degrees: 2 * quantiles.gamma(u, degrees / 2)),
+        _standard(Uniform, lambda u, degrees: 2 * quantiles.gamma(u, degrees / 2)),
     ),
-    "Beta": _shaped(Beta, 2, lambda x, a, b: x, _standard("Uniform", quantiles.beta, each=2)),
+    "Beta": _shaped(Beta, 2, lambda x, a, b: x, _standard(Uniform, quantiles.beta, each=2)),
     "Student": _shaped(
-        Student, 1, lambda x, degrees: x, _standard("Uniform", quantiles.student, each=2)
+        Student, 1, lambda x, degrees: x, _standard(Uniform, quantiles.student, each=2)
     ),
-    "Bernoulli": _standard("Uniform", lambda u, p: u <= p),
+    "Bernoulli": _standard(Uniform, lambda u, p: u <= p),
     "Geometric": _standard(
-        "Uniform",
+        Uniform,
         lambda u, p: 1 + jnp.floor(jnp.log1p(-u) / jnp.log1p(-p)).astype(jnp.int32),
     ),
-    "Poisson": _standard("Uniform", quantiles.poisson),
-    "Binomial": _standard("Uniform", quantiles.binomial),
-    "NegativeBinomial": _standard("Uniform", quantiles.negative_binomial),
+    "Poisson": _standard(Uniform, quantiles.poisson),
+    "Binomial": _standard(Uniform, quantiles.binomial),
+    "NegativeBinomial": _standard(Uniform, quantiles.negative_binomial),
     "Discrete": _discrete,
     "UnnormDiscrete": _discrete,
-    "Discrete(p)": _standard("Gumbel", largest),
-    "UnnormDiscrete(p)": _standard("Gumbel", largest),
+    "Discrete(p)": _standard(Gumbel, largest),
+    "UnnormDiscrete(p)": _standard(Gumbel, largest),
     "MultivariateNormal": _standard(
-        "Normal", lambda z, mean, covariance: mean + _times(jnp.linalg.cholesky(covariance), z)
+        Gaussian, lambda z, mean, covariance: mean + _times(jnp.linalg.cholesky(covariance), z)
     ),
     "MultivariateStudent": _multivariate_student,
     "Dirichlet": _shaped(
         Gamma,
         1,
         lambda x, weights: _normalised(x),
-        _standard("Uniform", lambda u, weights: _normalised(quantiles.gamma(u, weights))),
+        _standard(Uniform, lambda u, weights: _normalised(quantiles.gamma(u, weights))),
     ),
 }
 

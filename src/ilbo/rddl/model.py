@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ilbo.model import Model
-from ilbo.noise import Law
+from ilbo.mdp.laws.law import Law
+from ilbo.mdp.model import Model
 from ilbo.rddl import constraints
 from ilbo.rddl.compiling import Values
 from ilbo.rddl.layout import Fluent, Layout

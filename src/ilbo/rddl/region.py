@@ -22,9 +22,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ilbo.mdp.bounds import within
+from ilbo.mdp.simulate import draw_noise
 from ilbo.rddl.model import RDDLModel
 from ilbo.rddl.parsing import fluents, parts
-from ilbo.rollout import draw_noise, within
 
 EPISODES, STEPS = 64, 40
 PERCENTILES = (5, 95)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources, util
 from pathlib import Path
 
-from ilbo.errors import UserError
+from ilbo.errors import UserError, suggest
 
 
 @dataclass(frozen=True)
@@ -126,8 +125,7 @@ def _instances(folder: Path) -> dict[str, Path]:
 def _choose(name: str, choices: dict[str, Path], what: str) -> Path:
     if name in choices:
         return choices[name]
-    near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(choices)}."
+    hint = suggest(name, choices, f"there are: {', '.join(choices)}.")
     raise UserError(f"There is no {what} {name!r} in rddlrepository; {hint}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ilbo.comparison import rank
+from ilbo.mdp.ranking import rank
 from ilbo.report import parts
 from ilbo.report.entry import Entry
 

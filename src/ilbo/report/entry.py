@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ilbo.model import Problem
-from ilbo.networks import Policy
-from ilbo.planner import Planner, Samples
-from ilbo.results import evaluate_fresh, fresh_key
-from ilbo.rollout import Evaluation
-from ilbo.runs import SavedRun
+from ilbo.mdp.evaluate import Evaluation
+from ilbo.mdp.problem import Problem
+from ilbo.nn.policy import Policy
+from ilbo.planning.planner import Planner, Samples
+from ilbo.runs.results import evaluate_fresh, fresh_key
+from ilbo.runs.saved import SavedRun
 
 
 @dataclass(frozen=True)

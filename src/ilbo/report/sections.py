@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ilbo import plots
-from ilbo.config import ILBO
-from ilbo.planner import Samples
+from ilbo.planning.config import ILBO
+from ilbo.planning.planner import Samples
 from ilbo.report import parts
 from ilbo.report.entry import Entry
-from ilbo.runs import SavedRun
+from ilbo.runs.saved import SavedRun
 
 
 def section(entry: Entry, place: int, several: bool) -> str:

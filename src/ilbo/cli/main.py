@@ -1,0 +1,131 @@
+"""The `ilbo` command.
+
+A sub-command is one module of this package, named after it, and one line in `COMMANDS`. The module
+defines `Command`, a frozen dataclass: tyro makes its fields the arguments (`Positional[...]` for
+those without a dash), its docstring and its fields' docstrings the help, and `run` does the work
+and returns the exit code:
+
+    @dataclass(frozen=True)
+    class Command:
+        '''What the command does, in a sentence.'''
+
+        problem: Positional[str]
+        '''A built-in problem, ...'''
+        json: bool = False
+        '''Print one JSON object and nothing else.'''
+
+        def run(self) -> int: ...
+
+Only the chosen module is imported, and JAX and the rest of the package only inside `run`, so that
+help is instant. What the user got wrong is raised as `UserError`: one line on standard error and
+exit code 2. With `--json`, standard output holds one JSON object (`output.print_json`) and nothing
+else; progress and remarks go to standard error (`output.note`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ilbo.errors import UserError, suggest
+from ilbo.version import __version__
+
+COMMANDS = {
+    "problems": "List the built-in problems.",
+    "simulate": "Simulate a simple policy and sum up its returns.",
+    "plan": "Train a policy for a problem.",
+    "inspect": "Show how a problem is read: components, bounds, noise, density.",
+    "evaluate": "Evaluate a trained policy on fresh episodes.",
+    "compare": "Compare policies on equal noise.",
+    "report": "Write the report of one or more runs.",
+    "export": "Export a trained policy for use elsewhere.",
+    "reproduce": "Reproduce the paper's experiments.",
+    "completion": "Print the completion script for a shell.",
+}
+
+
+GARBAGE = 200_000
+"""New objects before Python looks for garbage: importing and tracing make many and leave little."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line (without the program's name) and returns the exit code."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    gc.set_threshold(GARBAGE)
+    atexit.register(gc.freeze)  # or Python would go through all of JAX's objects once more
+    try:
+        code = _dispatch(argv)
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        print(f"ilbo: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader has gone; what is still buffered must not fail again when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        print("ilbo: There is not enough memory; ask for fewer episodes.", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("ilbo: interrupted", file=sys.stderr)
+        return 130
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv:
+        print(_help(), file=sys.stderr)
+        return 2
+    name, *arguments = argv
+    if name in ("-h", "--help"):
+        print(_help())
+        return 0
+    if name == "--version":
+        print(f"ilbo {__version__}")
+        return 0
+    if name not in COMMANDS:
+        hint = suggest(name, COMMANDS, "see `ilbo --help`.")
+        raise UserError(f"There is no command {name!r}; {hint}")
+    return parse(name, arguments).run()
+
+
+def parse(name: str, arguments: Sequence[str]) -> Any:
+    """The sub-command with these arguments; exits with 2 and says why where they are wrong."""
+    import tyro
+
+    return tyro.cli(load(name), prog=f"ilbo {name}", args=arguments, config=tyro_config())
+
+
+def load(name: str) -> Any:
+    """The `Command` class of the sub-command."""
+    return importlib.import_module(f"ilbo.cli.{name}").Command
+
+
+def tyro_config() -> tuple:
+    """How all sub-commands are parsed: `--flag` alone, positional arguments by their names."""
+    from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, PositionalMetavarFromFieldName
+
+    return (FlagCreatePairsOff, OmitArgPrefixes, PositionalMetavarFromFieldName)
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    return "\n".join(
+        [
+            "usage: ilbo COMMAND [ARGUMENTS]",
+            "",
+            "Planning in continuous MDPs by iterative lower bound optimisation.",
+            "",
+            "commands:",
+            *(f"  {name:{width}}  {line}" for name, line in COMMANDS.items()),
+            "",
+            "`ilbo COMMAND --help` tells more; `ilbo --version` prints the version.",
+        ]
+    )

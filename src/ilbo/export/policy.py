@@ -1,0 +1,182 @@
+"""Policies for use elsewhere: StableHLO by `jax.export`, and ONNX; both checked when written."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ilbo.errors import UserError
+from ilbo.mdp.problem import Problem
+from ilbo.nn.policy import Policy
+from ilbo.registry.identity import describe
+from ilbo.storage.files import cannot_write, read_bytes, read_json, write_atomically, write_json
+from ilbo.version import __version__
+
+STABLEHLO, ONNX, DESCRIPTION = "policy.stablehlo", "policy.onnx", "policy.json"
+PLATFORMS = ("cpu", "cuda", "tpu")
+CHECKED_STATES = 1024
+TOLERANCE = 1e-4
+"""Largest difference that passes, as a share of the largest action."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Files that were written, and how far each may stray from the policy."""
+
+    files: dict[str, Path]
+    """The format and its file."""
+    differences: dict[str, float]
+    """Largest difference of an action on random states, in the action's units."""
+
+
+class ExportedPolicy:
+    """A policy from a StableHLO file: state [n] → action [m], or [batch, n] → [batch, m]."""
+
+    def __init__(self, exported: Any):
+        self.state_size = exported.in_avals[0].shape[1]
+        self._many = jax.jit(exported.call)
+        self._one = jax.jit(lambda state: exported.call(state[None])[0])
+
+    def __call__(self, state: Any) -> jax.Array:
+        state = np.asarray(state, np.float32)
+        if state.ndim not in (1, 2) or state.shape[-1] != self.state_size:
+            raise UserError(
+                f"The policy takes states of {self.state_size} numbers, got shape {state.shape}."
+            )
+        return self._one(state) if state.ndim == 1 else self._many(state)
+
+
+def export_policy(
+    policy: Policy, problem: Problem, folder: str | Path, onnx: bool = False
+) -> Exported:
+    """Writes a policy into a folder as StableHLO (and ONNX), with a description beside it.
+
+    Args:
+        policy: What to export; the files carry its action bounds.
+        problem: What it is for: names and sizes, and the region that the check draws states from.
+        folder: Where to write; made if need be.
+        onnx: Whether to write ONNX as well (`pip install 'ilbo[onnx]'`).
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    files, sums, differences = {}, {}, {}
+    states = np.asarray(problem.starts(jax.random.key(0), (CHECKED_STATES,)))
+    wanted = np.asarray(jax.jit(jax.vmap(policy))(states))
+    contents = {"stablehlo": (STABLEHLO, _stablehlo(policy, problem), _run_stablehlo)}
+    if onnx:
+        contents["onnx"] = (ONNX, _onnx(policy, problem), _run_onnx)
+    for kind, (name, data, run) in contents.items():
+        differences[kind] = _check(kind, wanted, run(data, states))
+        files[kind], sums[name] = folder / name, hashlib.sha256(data).hexdigest()
+        write_atomically(folder / name, [data])
+    described = describe(problem)
+    described.pop("files", None)
+    write_json(
+        folder / DESCRIPTION,
+        {
+            "ilbo": __version__,
+            "problem": described,
+            "input": {"name": "state", "type": "float32", "shape": ["batch", problem.state_size]},
+            "output": {
+                "name": "action",
+                "type": "float32",
+                "shape": ["batch", problem.action_size],
+            },
+            "sha256": sums,
+            "largest_difference": differences,
+        },
+    )
+    return Exported(files, differences)
+
+
+def load_exported(path: str | Path) -> ExportedPolicy:
+    """The policy of a StableHLO file. Files that would call into foreign code are refused."""
+    path = Path(path)
+    data = read_bytes(path)
+    beside = path.with_name(DESCRIPTION)
+    if beside.exists():
+        described = read_json(beside)
+        sums = described.get("sha256") if isinstance(described, dict) else None
+        known = sums.get(path.name) if isinstance(sums, dict) else None
+        if known not in (None, hashlib.sha256(data).hexdigest()):
+            raise UserError(f"{str(path)!r} is damaged: {DESCRIPTION} has another checksum for it.")
+    export = _jax_export()
+    try:
+        exported = export.deserialize(bytearray(data))
+        shapes = [aval.shape for aval in (*exported.in_avals, *exported.out_avals)]
+        sound = len(shapes) == 2 and all(len(shape) == 2 for shape in shapes)
+        module = exported.mlir_module()
+    except Exception as error:  # the reader of the format raises whatever it stumbles over
+        raise UserError(f"{str(path)!r} is damaged, or is no exported policy.") from error
+    if not sound:
+        raise UserError(f"{str(path)!r} is no exported policy: it must map states to actions.")
+    if re.search(r"custom_call(?! @shape_assertion\()", module):
+        raise UserError(f"{str(path)!r} calls code outside of itself and is not loaded.")
+    return ExportedPolicy(exported)
+
+
+def _jax_export() -> Any:
+    try:
+        import flatbuffers  # noqa: F401
+        from jax import export
+    except ImportError as error:
+        raise UserError(
+            "StableHLO needs the package flatbuffers, which is not installed: "
+            "pip install 'ilbo[export]'."
+        ) from error
+    return export
+
+
+def _stablehlo(policy: Policy, problem: Problem) -> bytes:
+    export = _jax_export()
+    (batch,) = export.symbolic_shape("batch")
+    states = jax.ShapeDtypeStruct((batch, problem.state_size), jnp.float32)
+    function = jax.jit(lambda state: jax.vmap(policy)(state))
+    return bytes(export.export(function, platforms=PLATFORMS)(states).serialize())
+
+
+def _run_stablehlo(data: bytes, states: np.ndarray) -> np.ndarray:
+    return np.asarray(_jax_export().deserialize(bytearray(data)).call(states))
+
+
+def _onnx(policy: Policy, problem: Problem) -> bytes:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"ONNX needs the package {error.name}, which is not installed: "
+            "pip install 'ilbo[onnx]'."
+        ) from error
+    from ilbo.export.onnx import convert
+
+    return convert(jax.vmap(policy), problem.state_size, "policy").SerializeToString()
+
+
+def _run_onnx(data: bytes, states: np.ndarray) -> np.ndarray:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {"state": states})[0])
+
+
+def _check(kind: str, wanted: np.ndarray, got: np.ndarray) -> float:
+    """The largest difference, or an error where it is too large to be rounding."""
+    difference = float(np.max(np.abs(got - wanted)))
+    scale = max(1.0, float(np.max(np.abs(wanted))))
+    if not difference <= TOLERANCE * scale:
+        raise UserError(
+            f"The {kind} file does not do what the policy does (an action differs by "
+            f"{difference:.3g}) and was not written."
+        )
+    return difference

@@ -1,0 +1,1 @@
+"""What a continuous MDP is: model, problem, laws of noise, density, simulation, statistics."""

@@ -1,0 +1,60 @@
+"""Action bounds: where an action lies between them, and how numbers are mapped into them."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ilbo.mdp.problem import Problem
+
+
+def within(low: Array, high: Array, fraction: Array | float) -> Array:
+    """The action at the fraction of the way from low to high, missing bounds replaced."""
+    has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
+    bottom = jnp.where(has_low, low, jnp.where(has_high, high - 1, -1.0))
+    top = jnp.where(has_high, high, jnp.where(has_low, low + 1, 1.0))
+    return bottom + fraction * (top - bottom)
+
+
+def into_bounds(x: Array, low: Array, high: Array) -> Array:
+    """Maps real numbers into [low, high]; a bound may be infinite.
+
+    Between two bounds by a logistic curve, beyond a single one by softplus, else unchanged.
+    """
+    has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
+    floor, ceiling = jnp.where(has_low, low, 0.0), jnp.where(has_high, high, 0.0)
+    both = floor + (ceiling - floor) * jax.nn.sigmoid(x)
+    one = jnp.where(has_low, floor + jax.nn.softplus(x), ceiling - jax.nn.softplus(-x))
+    return jnp.where(has_low & has_high, both, jnp.where(has_low | has_high, one, x))
+
+
+def in_units_of_bounds(action: Array, low: Array, high: Array) -> Array:
+    """Maps [low, high] onto [−1, 1]; where a bound is infinite, or the two are equal, x − bound."""
+    has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
+    floor, ceiling = jnp.where(has_low, low, 0.0), jnp.where(has_high, high, 0.0)
+    both = has_low & has_high & (high > low)
+    middle = jnp.where(both, (floor + ceiling) / 2, floor + ceiling)
+    half = jnp.where(both, (ceiling - floor) / 2, 1.0)
+    return (action - middle) / half
+
+
+class FixedBounds(eqx.Module):
+    """All that a policy needs of a model whose bounds do not depend on the state."""
+
+    low: Array
+    high: Array
+
+    def bounds(self, state: Array) -> tuple[Array, Array]:
+        return self.low, self.high
+
+
+def bounds_are_fixed(problem: Problem) -> bool:
+    """Whether the bounds are computed without a look at the state."""
+    closed = jax.make_jaxpr(problem.model.bounds)(problem.initial_state)
+    seen = {id(variable) for variable in closed.jaxpr.invars}
+    for equation in closed.jaxpr.eqns:
+        if any(id(variable) in seen for variable in equation.invars):
+            seen |= {id(variable) for variable in equation.outvars}
+    return not any(id(variable) in seen for variable in closed.jaxpr.outvars)

@@ -1,0 +1,49 @@
+"""Beta noise."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ilbo.mdp import sampling
+from ilbo.mdp.laws.law import Law
+
+
+class Beta(Law):
+    """Beta components.
+
+    Attributes:
+        a: [k] first shape parameters, positive.
+        b: [k] second shape parameters, positive.
+    """
+
+    a: Float[Array, " k"]
+    b: Float[Array, " k"]
+
+    @property
+    def size(self) -> int:
+        return self.a.shape[0]
+
+    def sample(self, key, shape=()):
+        shapes = jnp.broadcast_to(jnp.stack([self.a, self.b]), (*shape, 2, self.size))
+        draws = sampling.standard_gamma(key, shapes)
+        return draws[..., 0, :] / jnp.sum(draws, axis=-2)
+
+    def log_prob(self, noise):
+        inside = (noise > 0) & (noise < 1)
+        safe = jnp.where(inside, noise, 0.5)
+        log_prob = (
+            (self.a - 1) * jnp.log(safe)
+            + (self.b - 1) * jnp.log1p(-safe)
+            - jax.scipy.special.betaln(self.a, self.b)
+        )
+        return jnp.where(inside, log_prob, -jnp.inf)
+
+    @property
+    def reference(self):
+        mean = self.a / (self.a + self.b)
+        return mean + 0.99 * (1 - mean)
+
+    def __str__(self) -> str:
+        return f"Beta × {self.size}"

@@ -1,0 +1,33 @@
+"""Standard normal noise."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import numpy as np
+from jax.scipy import stats
+
+from ilbo.mdp import sampling
+from ilbo.mdp.laws.law import Law
+
+
+class Gaussian(Law):
+    """Standard normal components."""
+
+    count: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return self.count
+
+    def sample(self, key, shape=()):
+        return sampling.normal(key, (*shape, self.count))
+
+    def log_prob(self, noise):
+        return stats.norm.logpdf(noise)
+
+    @property
+    def gaussian(self):
+        return np.ones(self.count, bool)
+
+    def __str__(self) -> str:
+        return f"Normal × {self.count}"

@@ -1,0 +1,49 @@
+"""Several laws side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ilbo.mdp.laws.law import Law
+
+
+class Product(Law):
+    """Several laws side by side, in one vector."""
+
+    laws: tuple[Law, ...]
+
+    def __init__(self, laws: Sequence[Law]):
+        self.laws = tuple(laws)
+
+    @property
+    def size(self) -> int:
+        return sum(law.size for law in self.laws)
+
+    def sample(self, key, shape=()):
+        keys = jax.random.split(key, len(self.laws))
+        draws = [law.sample(k, shape) for law, k in zip(self.laws, keys, strict=True)]
+        return jnp.concatenate(draws, axis=-1)
+
+    def log_prob(self, noise):
+        return jnp.concatenate([law.log_prob(part) for law, part in self._parts(noise)])
+
+    @property
+    def gaussian(self):
+        return np.concatenate([law.gaussian for law in self.laws])
+
+    @property
+    def reference(self):
+        return jnp.concatenate([law.reference for law in self.laws])
+
+    def _parts(self, noise):
+        start = 0
+        for law in self.laws:
+            yield law, noise[start : start + law.size]
+            start += law.size
+
+    def __str__(self) -> str:
+        return " + ".join(str(law) for law in self.laws)

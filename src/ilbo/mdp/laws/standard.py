@@ -1,0 +1,93 @@
+"""Laws without parameters: so many independent components of one kind."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from ilbo.mdp.laws.law import Law
+
+
+class Standard(Law):
+    """So many components of a law without parameters."""
+
+    count: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return self.count
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} × {self.count}"
+
+
+class Uniform(Standard):
+    """Uniform on [0, 1]."""
+
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
+        return jax.random.uniform(key, (*shape, self.count))
+
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
+        return jnp.where((noise >= 0) & (noise <= 1), 0.0, -jnp.inf)
+
+    @property
+    def reference(self) -> Float[Array, " k"]:
+        return jnp.full(self.count, 0.99)
+
+
+class Exponential(Standard):
+    """Exponential of mean 1."""
+
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
+        return jax.random.exponential(key, (*shape, self.count))
+
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
+        return jnp.where(noise >= 0, -noise, -jnp.inf)
+
+    @property
+    def reference(self) -> Float[Array, " k"]:
+        return jnp.full(self.count, 11.0)
+
+
+class Laplace(Standard):
+    """Laplace of location 0 and scale 1."""
+
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
+        return jax.random.laplace(key, (*shape, self.count))
+
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
+        return -jnp.abs(noise) - jnp.log(2.0)
+
+    @property
+    def reference(self) -> Float[Array, " k"]:
+        return jnp.full(self.count, 15.0)
+
+
+class Gumbel(Standard):
+    """Gumbel of location 0 and scale 1."""
+
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
+        return jax.random.gumbel(key, (*shape, self.count))
+
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
+        return -noise - jnp.exp(-noise)
+
+    @property
+    def reference(self) -> Float[Array, " k"]:
+        return jnp.full(self.count, 15.0)
+
+
+class Cauchy(Standard):
+    """Cauchy of location 0 and scale 1."""
+
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
+        return jax.random.cauchy(key, (*shape, self.count))
+
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
+        return -jnp.log1p(noise**2) - jnp.log(jnp.pi)
+
+    @property
+    def reference(self) -> Float[Array, " k"]:
+        return jnp.full(self.count, 100.0)

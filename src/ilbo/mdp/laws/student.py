@@ -1,0 +1,41 @@
+"""Student's t noise."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.scipy import stats
+from jaxtyping import Array, Float
+
+from ilbo.mdp import sampling
+from ilbo.mdp.laws.law import Law
+
+
+class Student(Law):
+    """Student's t components of location 0 and scale 1.
+
+    Attributes:
+        degrees: [k] degrees of freedom, positive.
+    """
+
+    degrees: Float[Array, " k"]
+
+    @property
+    def size(self) -> int:
+        return self.degrees.shape[0]
+
+    def sample(self, key, shape=()):
+        key_normal, key_gamma = jax.random.split(key)
+        half = jnp.broadcast_to(self.degrees / 2, (*shape, self.size))
+        spread = jnp.sqrt(half / sampling.standard_gamma(key_gamma, half))
+        return spread * jax.random.normal(key_normal, (*shape, self.size))
+
+    def log_prob(self, noise):
+        return stats.t.logpdf(noise, self.degrees)
+
+    @property
+    def reference(self):
+        return jnp.full(self.size, 15.0)
+
+    def __str__(self) -> str:
+        return f"Student × {self.size}"

@@ -1,0 +1,39 @@
+"""Weibull noise."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ilbo.mdp.laws.law import Law
+
+
+class Weibull(Law):
+    """Weibull components of unit scale.
+
+    Attributes:
+        shape: [k] shape parameters, positive.
+    """
+
+    shape: Float[Array, " k"]
+
+    @property
+    def size(self) -> int:
+        return self.shape.shape[0]
+
+    def sample(self, key, shape=()):
+        return jax.random.exponential(key, (*shape, self.size)) ** (1 / self.shape)
+
+    def log_prob(self, noise):
+        inside = noise > 0
+        safe = jnp.where(inside, noise, 1.0)
+        log_prob = jnp.log(self.shape) + (self.shape - 1) * jnp.log(safe) - safe**self.shape
+        return jnp.where(inside, log_prob, -jnp.inf)
+
+    @property
+    def reference(self):
+        return 11.0 ** (1 / self.shape)
+
+    def __str__(self) -> str:
+        return f"Weibull × {self.size}"

@@ -1,0 +1,50 @@
+"""Policies that need no training: random, the midpoint, the model's own controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+from jaxtyping import Array, Key
+
+from ilbo.mdp import sampling
+from ilbo.mdp.bounds import within
+from ilbo.mdp.model import Model
+from ilbo.mdp.simulate import Policy
+
+
+class Midpoint(eqx.Module):
+    """The middle of the action bounds; where one is infinite, the other; where both are, 0."""
+
+    model: Model
+
+    def __call__(self, state: Array) -> Array:
+        low, high = self.model.bounds(state)
+        return within(low, high, 0.5)
+
+
+class Random(eqx.Module):
+    """Uniform within the action bounds; an infinite bound counts as 1 away from the other or 0."""
+
+    model: Model
+    stochastic = True
+
+    def __call__(self, state: Array, key: Key[Array, ""]) -> Array:
+        low, high = self.model.bounds(state)
+        return within(low, high, sampling.uniform(key, low.shape))
+
+
+class Heuristic(eqx.Module):
+    """The model's hand-written controller."""
+
+    model: Model
+
+    def __call__(self, state: Array) -> Array:
+        return self.model.heuristic(state)
+
+
+POLICIES: dict[str, Callable[[Model], Policy]] = {
+    "random": Random,
+    "midpoint": Midpoint,
+    "heuristic": Heuristic,
+}

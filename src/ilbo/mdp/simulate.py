@@ -1,0 +1,133 @@
+"""Whole trajectories, batched and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from ilbo.errors import UserError
+from ilbo.mdp.model import Model
+from ilbo.mdp.problem import Problem
+
+Policy = Callable[..., Array]
+"""state [n] → action [m]; called with a key as well where it has a true `stochastic`."""
+
+
+class Trajectories(eqx.Module):
+    """Simulated episodes. After a terminal state, rewards are 0 and the state stands still."""
+
+    states: Float[Array, "episodes horizon+1 n"]
+    actions: Float[Array, "episodes horizon m"]
+    rewards: Float[Array, "episodes horizon"]
+    alive: Bool[Array, "episodes horizon"]
+    """Whether the episode was still running when the action was taken."""
+    violations: Int[Array, "episodes horizon"]
+    """Constraints beyond the action bounds that the action broke."""
+
+
+@eqx.filter_jit
+def draw_noise(model: Model, key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
+    """Noise for many steps at once, [*shape, k]."""
+    if type(model).noise is Model.noise:
+        return model.law.sample(key, shape)
+    keys = jax.random.split(key, shape)
+    draw = model.noise
+    for _ in shape:
+        draw = jax.vmap(draw)
+    return draw(keys)
+
+
+def as_key(key: Key[Array, ""] | int) -> Key[Array, ""]:
+    """The key itself, or the key of a seed."""
+    if not isinstance(key, int):
+        return key
+    if not 0 <= key < 2**63:
+        raise UserError(f"A seed is a whole number from 0 to 2⁶³ − 1, got {key}.")
+    return jax.random.key(key)
+
+
+def act(model: Model, policy, states: Float[Array, "b n"], key) -> Float[Array, "b m"]:
+    """The policy's actions, clipped into the bounds; the key is for stochastic policies."""
+    if getattr(policy, "stochastic", False):
+        actions = jax.vmap(policy)(states, jax.random.split(key, len(states)))
+    else:
+        actions = jax.vmap(policy)(states)
+    low, high = jax.vmap(model.bounds)(states)
+    if actions.shape != low.shape:
+        raise UserError(
+            f"The policy returns an action of shape {actions.shape[1:]}, "
+            f"but the model takes one of shape {low.shape[1:]}."
+        )
+    return jnp.clip(actions, low, high)
+
+
+@eqx.filter_jit
+def roll(model, policy, noise, key, starts) -> Trajectories:
+    """Episodes along the noise [horizon, episodes, k]; the key is for stochastic policies."""
+
+    def step(carry, inputs):
+        states, alive = carry
+        xi, k = inputs
+        actions = act(model, policy, states, k)
+        moved = jax.vmap(model.transition)(states, actions, xi)
+        rewards = jnp.where(alive, jax.vmap(model.reward)(states, actions, moved), 0.0)
+        broken = jnp.where(alive, jax.vmap(model.violations)(states, actions), 0)
+        moved = jnp.where(alive[:, None], moved, states)
+        return (moved, alive & ~jax.vmap(model.terminal)(moved)), (
+            moved,
+            actions,
+            rewards,
+            alive,
+            broken,
+        )
+
+    carry = (starts, ~jax.vmap(model.terminal)(starts))
+    _, (states, *rest) = jax.lax.scan(step, carry, (noise, jax.random.split(key, len(noise))))
+    states = jnp.concatenate([starts[None], states])
+    return Trajectories(*(jnp.swapaxes(x, 0, 1) for x in (states, *rest)))
+
+
+class Trial(NamedTuple):
+    """Episodes to put policies through."""
+
+    noise: Float[Array, "horizon b k"]
+    starts: Float[Array, "b n"]
+
+
+def returns(problem: Problem, policy, trial: Trial) -> Float[Array, " b"]:
+    """The returns of a policy that draws nothing itself, on the exact model."""
+    no_draws = jax.random.key(0)
+    path = roll(problem.exact, policy, trial.noise, no_draws, trial.starts)
+    return jnp.sum(path.rewards, axis=1)
+
+
+def simulate(
+    problem: Problem,
+    policy: Policy,
+    key: Key[Array, ""] | int,
+    episodes: int = 64,
+    start: Any = None,
+) -> Trajectories:
+    """Simulates episodes of the exact model, all at once.
+
+    Args:
+        problem: What to simulate.
+        policy: state [n] → action [m], a pure function; clipped into the action bounds.
+        key: A JAX key, or a seed. Equal keys give equal noise, whatever the policy.
+        episodes: How many.
+        start: A start state [n], or one per episode [episodes, n]; the problem's own if None.
+    """
+    if episodes < 1:
+        raise UserError(f"The number of episodes must be at least 1, got {episodes}.")
+    state = problem.initial_state if start is None else problem.check_start(start)
+    if state.ndim == 2 and len(state) != episodes:
+        raise UserError(f"There are {len(state)} start states for {episodes} episodes.")
+    starts = jnp.broadcast_to(state, (episodes, problem.state_size))
+    noise_key, policy_key = jax.random.split(as_key(key))
+    noise = draw_noise(problem.exact, noise_key, (problem.horizon, episodes))
+    return roll(problem.exact, policy, noise, policy_key, starts)

@@ -1,0 +1,1 @@
+"""The networks: policy and critic, and their parameters."""

@@ -1,0 +1,1 @@
+"""The method: trainer, estimators, store, planner and the training loop. Touches no disk."""

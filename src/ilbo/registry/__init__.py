@@ -1,0 +1,1 @@
+"""Names to problems: built-in ones, RDDL; what files must say of a problem to find it again."""

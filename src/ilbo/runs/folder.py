@@ -1,0 +1,201 @@
+"""A run folder being written."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ilbo.errors import UserError
+from ilbo.mdp.problem import Problem
+from ilbo.nn.policy import Policy
+from ilbo.planning.config import ILBO
+from ilbo.planning.planner import Record
+from ilbo.registry.identity import describe
+from ilbo.runs import settings
+from ilbo.runs.layout import (
+    CHECKPOINT,
+    CONFIG,
+    CURVE,
+    FORMAT,
+    LOCK,
+    META,
+    METRICS,
+    REPORT,
+    RESULT,
+    TENSORBOARD,
+    TRAJECTORIES,
+    is_run,
+    seed_folders,
+)
+from ilbo.runs.saved import read_records, read_run
+from ilbo.storage.environment import environment
+from ilbo.storage.files import (
+    cannot_write,
+    remove_temporaries,
+    write_atomically,
+    write_json,
+    write_text,
+)
+from ilbo.storage.policyfile import BEST, FINAL, target, write_policy
+from ilbo.version import __version__
+
+
+class RunFolder:
+    """A run folder being written, locked against others until `close`."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._target: dict[str, Any] | None = None
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = open(path / LOCK, "a")  # noqa: SIM115
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        try:
+            _lock(self._lock)
+        except BlockingIOError:
+            self._lock.close()
+            raise UserError(
+                f"The folder {str(path)!r} is in use by another run; wait for it or choose another."
+            ) from None
+        remove_temporaries(path)
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._lock.close()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        problem: Problem,
+        config: ILBO,
+        seeds: Sequence[int],
+        *,
+        overwrite: bool = False,
+        named: tuple[str, str | None] | None = None,
+    ) -> RunFolder:
+        """A new run in the folder, which is made if need be.
+
+        Args:
+            path: The folder; it must be empty unless `overwrite`.
+            problem: What the run plans for.
+            config: All settings, the number of episodes among them.
+            seeds: Successive seeds.
+            overwrite: Whether an earlier run in the folder may go. Files that are not of a run
+                are never touched.
+            named: The problem and instance as a user calls them; the problem's name if None.
+        """
+        path = Path(path)
+        if not overwrite:
+            _refuse_if_taken(path)
+        folder = cls(path)
+        try:
+            folder._clear()
+            name, instance = named or (problem.name, None)
+            described = {"problem": name, "instance": instance, "seed": seeds[0]}
+            values = {**described, "seeds": len(seeds), **config.to_dict()}
+            meta = {"format": FORMAT, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+            write_json(path / META, {**meta, **environment(), "problem": describe(problem)})
+            comment = f"Written by ilbo {__version__}; `ilbo plan --config` takes this file."
+            write_text(path / CONFIG, settings.write(values, comment))
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Adds lines to the metrics, in the reader's sight at once."""
+        path = self.path / METRICS
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.writelines(map(_line, records))
+        except OSError as error:
+            raise cannot_write(path, error) from error
+
+    def cut_metrics(self, episode: int) -> list[Record]:
+        """Drops the tests after this many episodes, which will come again; returns the others."""
+        kept = [r for r in read_records(self.path / METRICS) if r.episode <= episode]
+        write_atomically(self.path / METRICS, (_line(record).encode() for record in kept))
+        return kept
+
+    def save_policies(
+        self, problem: Problem, seeds: Sequence[int], final: list[Policy], best: list[Policy]
+    ) -> None:
+        """Writes the current policies and those that tested best, one of each a seed."""
+        if self._target is None:
+            self._target = target(problem)
+        folders = seed_folders(self.path, seeds)
+        for folder, current, tested in zip(folders, final, best, strict=True):
+            try:
+                folder.mkdir(exist_ok=True)
+            except OSError as error:
+                raise cannot_write(folder, error) from error
+            write_policy(current, folder / FINAL, self._target)
+            write_policy(tested, folder / BEST, self._target)
+
+    def _clear(self) -> None:
+        """Removes the files of an earlier run, those first that make it one."""
+        known = (CONFIG, RESULT, CHECKPOINT, METRICS, META, FINAL, BEST)
+        try:
+            for name in (*known, CURVE, TRAJECTORIES, REPORT):
+                (self.path / name).unlink(missing_ok=True)
+            shutil.rmtree(self.path / TENSORBOARD, ignore_errors=True)
+            for seed in self.path.glob("seed-*"):
+                for name in (FINAL, BEST):
+                    (seed / name).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    seed.rmdir()
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+
+
+def _refuse_if_taken(path: Path) -> None:
+    if is_run(path):
+        held = read_run(path)
+        state = "a finished" if held.result else "an unfinished"
+        go_on = "" if held.result else f"go on with it by `ilbo plan --resume {path}`, "
+        raise UserError(
+            f"The folder {str(path)!r} holds {state} run of {held.description['name']}: {go_on}"
+            "choose another --out, or replace it with --overwrite."
+        )
+    if os.path.isdir(path) and any(entry.name != LOCK for entry in path.iterdir()):
+        raise UserError(
+            f"The folder {str(path)!r} is not empty and holds no run: choose another --out, "
+            "or write into it with --overwrite."
+        )
+
+
+def _line(record: Record) -> str:
+    values = dataclasses.asdict(record)
+    plain = {
+        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()
+    }
+    return json.dumps(plain) + "\n"
+
+
+def _lock(file: Any) -> None:
+    """Takes the lock, which ends with the process; where there are no locks, does without."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass

@@ -1,0 +1,27 @@
+"""Policies from wherever they lie: a policy file, a run folder, an exported file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ilbo.mdp.problem import Problem
+from ilbo.storage.policyfile import read_policy
+
+
+def load_policy(path: str | Path, problem: Problem | None = None) -> Any:
+    """The policy of a file, a run folder or an exported file: state [n] → action [m].
+
+    Args:
+        path: A policy file, a run folder (its final policy), or what `ilbo export` wrote.
+        problem: The problem to use it on, where the file cannot tell: for models of your own whose
+            action bounds depend on the state.
+
+    Loading runs no code of the file's; a damaged file raises `UserError`.
+    """
+    path = Path(path)
+    if path.suffix == ".stablehlo":
+        from ilbo.export.policy import load_exported
+
+        return load_exported(path)
+    return read_policy(path, problem)

@@ -1,0 +1,78 @@
+"""The result of a plan: its policies on fresh trajectories, and what planning took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from ilbo.mdp.evaluate import Evaluation, evaluate
+from ilbo.mdp.problem import Problem
+from ilbo.mdp.simulate import Policy
+from ilbo.planning.planner import Plan
+
+FRESH_EPISODES = 2048
+"""Trajectories that a final result is taken over."""
+_FRESH_SEED = 0xF4E5
+
+
+def fresh_key() -> Key[Array, ""]:
+    """The key of the trajectories of results: the same for all, used by no training or test."""
+    return jax.random.fold_in(jax.random.key(_FRESH_SEED), 1)
+
+
+def evaluate_fresh(
+    problem: Problem, policies: Sequence[Policy], episodes: int = FRESH_EPISODES
+) -> list[Evaluation]:
+    """Each policy on the same fresh trajectories from the problem's own start."""
+    return [evaluate(problem, policy, fresh_key(), episodes) for policy in policies]
+
+
+def over_seeds(evaluations: Sequence[Evaluation]) -> dict[str, float]:
+    """Mean and standard deviation of the means of several training seeds."""
+    means = [evaluation.mean for evaluation in evaluations]
+    return {"mean": float(np.mean(means)), "std": float(np.std(means, ddof=1))}
+
+
+def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation]) -> dict[str, Any]:
+    """The result as one object: of one seed, or with a list for each figure of several.
+
+    `mean` and `std` are those of the final policy: over episodes where there is one seed; over the
+    means of the seeds where there are several. `best_mean` is that of the best tested policy.
+    """
+    means = [evaluation.mean for evaluation in final]
+    best_means = [evaluation.mean for evaluation in best]
+    if len(plan.seeds) == 1:
+        figures: dict[str, Any] = {
+            "seed": plan.seeds[0],
+            "mean": means[0],
+            "std": final[0].std,
+            "ci95": list(final[0].ci95),
+        }
+    else:
+        figures = {
+            "seeds": list(plan.seeds),
+            **over_seeds(final),
+            "means": means,
+            "stds": [evaluation.std for evaluation in final],
+            "best_means": best_means,
+        }
+    samples = plan.samples
+    return {
+        "problem": plan.problem.name,
+        **figures,
+        "best_mean": float(np.mean(best_means)),
+        "episodes": samples.episodes,
+        "test_episodes": final[0].episodes,
+        "violations": float(np.mean([evaluation.violations for evaluation in final])),
+        "seconds": round(plan.seconds, 2),
+        "compile_seconds": round(plan.compile_seconds, 2),
+        "transitions": samples.transitions,
+        "model_evaluations": samples.model_evaluations,
+        "random_draws": samples.random_draws,
+        "gradient_steps": samples.gradient_steps,
+        "test_transitions": samples.test_transitions,
+    }

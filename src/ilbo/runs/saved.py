@@ -1,0 +1,102 @@
+"""A run folder, read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ilbo.errors import UserError
+from ilbo.mdp.problem import Problem
+from ilbo.nn.policy import Policy
+from ilbo.planning.config import ILBO
+from ilbo.planning.planner import Record
+from ilbo.registry.identity import rebuild
+from ilbo.runs import settings
+from ilbo.runs.layout import CONFIG, FORMAT, META, METRICS, RESULT, is_run, seed_folders
+from ilbo.storage.files import (
+    read_json,
+    read_text,
+)
+from ilbo.storage.policyfile import BEST, FINAL, read_policy
+from ilbo.version import __version__
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A run folder, read."""
+
+    path: Path
+    config: ILBO
+    seeds: tuple[int, ...]
+    description: dict[str, Any]
+    """The problem, as `ilbo.identity.describe` gives it."""
+    meta: dict[str, Any]
+    history: list[list[Record]]
+    """The tests so far, one list a seed."""
+    result: dict[str, Any] | None
+    """What `ilbo plan --json` printed; None while the run has not finished."""
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def problem(self) -> Problem:
+        """The problem, built again."""
+        return rebuild(self.description)
+
+    def policies(self, problem: Problem, best: bool = False) -> list[Policy]:
+        """The final policies (or those that tested best), one a seed."""
+        name = BEST if best else FINAL
+        folders = seed_folders(self.path, self.seeds)
+        return [read_policy(folder / name, problem) for folder in folders]
+
+
+def read_run(path: str | Path) -> SavedRun:
+    """Reads a run folder, finished or not."""
+    path = Path(path)
+    if not is_run(path):
+        raise UserError(f"There is no run in the folder {str(path)!r}.")
+    config, seeds = _read_config(path / CONFIG)
+    meta = read_json(path / META)
+    if not isinstance(meta, dict) or not isinstance(meta.get("problem"), dict):
+        raise UserError(f"{str(path / META)!r} is damaged: it does not say which problem it is.")
+    if not isinstance(meta.get("format"), int) or meta["format"] > FORMAT:
+        raise UserError(
+            f"{str(path)!r} was written by a newer version of ilbo ({meta.get('ilbo')}); "
+            f"this is {__version__}: update ilbo."
+        )
+    result = read_json(path / RESULT) if (path / RESULT).exists() else None
+    records = read_records(path / METRICS)
+    history = [[record for record in records if record.seed == seed] for seed in seeds]
+    return SavedRun(path, config, seeds, meta["problem"], meta, history, result)
+
+
+def read_records(path: Path) -> list[Record]:
+    """The tests in a metrics file; a last line cut short by a crash is left out."""
+    if not path.exists():
+        return []
+    records = []
+    names = [field.name for field in dataclasses.fields(Record)]
+    for line in read_text(path).splitlines():
+        try:
+            values = json.loads(line)
+            numbers: list[Any] = [
+                math.nan if values[name] is None else values[name] for name in names
+            ]
+        except (ValueError, KeyError, TypeError):
+            continue
+        records.append(Record(*numbers))
+    return records
+
+
+def _read_config(path: Path) -> tuple[ILBO, tuple[int, ...]]:
+    values = settings.read(path)
+    missing = [key for key in ("problem", "seed", "seeds") if key not in values]
+    if missing:
+        raise UserError(f"{str(path)!r} does not set {missing[0]!r}.")
+    seeds = tuple(range(values["seed"], values["seed"] + values["seeds"]))
+    return settings.config("default", values), seeds

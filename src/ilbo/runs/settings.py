@@ -1,0 +1,87 @@
+"""Settings of a run from presets, TOML files and flags, and back to TOML. Free of JAX."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from ilbo.errors import UserError, suggest
+from ilbo.planning.config import ILBO
+from ilbo.storage.files import read_text
+
+Preset = Literal["default", "paper"]
+PRESETS: dict[str, Callable[..., ILBO]] = {"default": ILBO, "paper": ILBO.paper}
+FIELDS: dict[str, Any] = typing.get_type_hints(ILBO)
+"""The settings of the planner and their types."""
+RUN_KEYS: dict[str, Any] = {
+    "problem": str,
+    "instance": str,
+    "seed": int,
+    "seeds": int,
+    "preset": Preset,
+}
+"""What else a file may hold."""
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """The settings in a TOML file: known names, values of the right type."""
+    path = Path(path)
+    try:
+        values = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{str(path)!r} is not valid TOML: {error}.") from None
+    known = RUN_KEYS | FIELDS
+    for name, value in values.items():
+        if name not in known:
+            hint = suggest(name, known, f"there are: {', '.join(known)}.")
+            raise UserError(f"{str(path)!r} sets {name!r}, which is no setting; {hint}")
+        if not _fits(value, known[name]):
+            raise UserError(f"{name!r} in {str(path)!r} must be {_named(known[name])}: {value!r}.")
+    return values
+
+
+def write(values: Mapping[str, Any], comment: str = "") -> str:
+    """The settings as TOML, those that are None left out."""
+    lines = [f"# {line}" for line in comment.splitlines()]
+    lines += [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def config(preset: str, *layers: Mapping[str, Any]) -> ILBO:
+    """The preset with changes laid over it, later ones over earlier ones."""
+    changes: dict[str, Any] = {}
+    for layer in layers:
+        changes |= {name: value for name, value in layer.items() if name in FIELDS}
+    return PRESETS[preset](**changes)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if typing.get_origin(kind) is tuple:
+        return isinstance(value, list) and all(_fits(x, typing.get_args(kind)[0]) for x in value)
+    if typing.get_origin(kind) is Literal:
+        return value in typing.get_args(kind)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is kind
+
+
+def _named(kind: Any) -> str:
+    if typing.get_origin(kind) is tuple:
+        return "a list of whole numbers"
+    if typing.get_origin(kind) is Literal:
+        return "one of " + ", ".join(typing.get_args(kind))
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)  # JSON strings are TOML basic strings
+    return repr(value)

@@ -1,0 +1,1 @@
+"""Bytes on disk: atomic files, arrays, policy files, compiled programs, the environment."""

@@ -1,0 +1,226 @@
+"""The maximisation step μ^{m+1} = argmax_μ Ĵ(μ; μ^m), for tables and for parametric policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ilbo.errors import UserError
+from ilbo.theory.minoriser import Bound
+from ilbo.theory.precision import in_float64
+
+Policy = Callable[[Any, Any], Any]
+"""μ_θ as a JAX function: (θ, number of the state s) → action [k]."""
+
+PROBES = 16
+NEWTON_STEPS = 40
+SETTLED = 1e-11
+"""A Newton step this short is the last."""
+STEP_SIZES = 0.5 ** np.array([0, 1, 2, 3, 5, 8, 12, 18, 26])
+
+
+class Linear(eqx.Module):
+    """A policy linear in features, μ_θ(s) = features(s) · θ, with θ [p, k]."""
+
+    features: Float[Array, "n p"]
+
+    def __call__(self, theta: Float[Array, "p k"], s: Array) -> Float[Array, " k"]:
+        return jnp.asarray(self.features)[s] @ theta
+
+
+@in_float64
+@eqx.filter_jit
+def maximise_table(j_hat: Bound) -> Float[Array, "n k"]:
+    """argmax_μ Ĵ over tables μ [n, k], which is one small problem per state.
+
+    Each state starts from the best of μ^m(s) and `PROBES` actions spread over its bounds, and
+    climbs by projected Newton steps. No step lowers Ĵ, so the result is at least as good as μ^m
+    even where Ĵ has several local maxima.
+    """
+    mdp = j_hat.mdp
+    weight = j_hat.dJ_domega + jnp.sum(j_hat.dJ_dphi, axis=1)
+    spread = _spread(PROBES, mdp.action_size)
+
+    def in_state(s, a_m, low, high, weight):
+        scale = jnp.where(weight > 0, weight, 1.0)
+
+        def gain(a):
+            return j_hat.at_state(s, a) / scale
+
+        bottom = jnp.where(jnp.isfinite(low), low, a_m - 1)
+        width = jnp.where(jnp.isfinite(high), high, a_m + 1) - bottom
+        candidates = jnp.concatenate([a_m[None], bottom + spread * width])
+        values = _or_lowest(jax.vmap(gain)(candidates))
+        best = jnp.argmax(values)
+        top = _climb(gain, candidates[best], values[best], low, high)
+        return jnp.where(weight > 0, top, a_m)
+
+    states = jnp.arange(mdp.states)
+    return jax.vmap(in_state)(states, j_hat.at_m.mu, mdp.low, mdp.high, weight)
+
+
+def _climb(
+    gain: Callable[[Array], Array], start: Array, value: Array, low: Array, high: Array
+) -> Array:
+    """A local maximum of gain [k] → scalar within the bounds, by projected Newton steps.
+
+    `value` is gain(start).
+    """
+
+    def gradient_twice(a):
+        gradient = jax.grad(gain)(a)
+        return gradient, gradient
+
+    def step(carry):
+        a, value, _, count = carry
+        hessian, gradient = jax.jacfwd(gradient_twice, has_aux=True)(a)
+        held = ((a <= low) & (gradient < 0)) | ((a >= high) & (gradient > 0))
+        gradient = jnp.where(held, 0.0, gradient)
+        hessian = jnp.where(held[:, None] | held[None, :], 0.0, hessian)
+        curvature, axes = jnp.linalg.eigh(hessian)
+        # The absolute curvature makes every direction one of ascent, at saddles too.
+        curvature = jnp.maximum(jnp.abs(curvature), 1e-8)
+        newton = axes @ ((axes.T @ gradient) / curvature)
+        trials = jnp.clip(a + jnp.asarray(STEP_SIZES)[:, None] * newton, low, high)
+        values = _or_lowest(jax.vmap(gain)(trials))
+        best = jnp.argmax(values)
+        better = values[best] > value
+        a = jnp.where(better, trials[best], a)
+        unsettled = jnp.max(jnp.abs(newton)) > SETTLED
+        return a, jnp.where(better, values[best], value), better & unsettled, count + 1
+
+    def unfinished(carry):
+        return carry[2] & (carry[3] < NEWTON_STEPS)
+
+    first = (start, value, jnp.array(True), jnp.array(0))
+    return jax.lax.while_loop(unfinished, step, first)[0]
+
+
+def _or_lowest(values: Array) -> Array:
+    return jnp.where(jnp.isnan(values), -jnp.inf, values)
+
+
+def _spread(count: int, size: int) -> np.ndarray:
+    """[count, size] points in the unit cube: the additive recurrence with steps g⁻¹, g⁻², …,
+    where g is the root above 1 of g^(size + 1) = g + 1 (the golden ratio for size 1)."""
+    g = 2.0
+    for _ in range(60):
+        g = (1 + g) ** (1 / (size + 1))
+    return (0.5 + np.arange(1, count + 1)[:, None] * g ** -np.arange(1.0, size + 1)) % 1.0
+
+
+def maximise_parameters(
+    j_hat: Bound,
+    policy: Policy,
+    theta_m: np.ndarray,
+    restarts: int = 0,
+    seed: int = 0,
+) -> np.ndarray:
+    """argmax_θ Ĵ(μ_θ; μ_{θ^m}), Eq. (23), as a nonlinear program with the action bounds.
+
+    Solved by SLSQP from θ^m and from `restarts` points around it, subject to low(s) ≤ μ_θ(s) ≤
+    high(s) in every state. The result keeps the bounds and never has a lower Ĵ than θ^m.
+
+    Args:
+        j_hat: The bound at μ_{θ^m}.
+        policy: μ_θ, (θ, s) → action [k].
+        theta_m: θ^m, any shape, keeping the action bounds.
+        restarts: Number of further starting points.
+        seed: Of the starting points.
+    """
+    minimize = _scipy_minimize()
+    low, high = j_hat.mdp.low.ravel(), j_hat.mdp.high.ravel()
+    has_low, has_high = np.isfinite(low), np.isfinite(high)
+    known: dict[bytes, Any] = {}
+
+    def at(flat):
+        """Gain, its gradient, actions and their slopes: what the solver asks for one by one."""
+        key = flat.tobytes()
+        if key not in known:
+            known.clear()
+            known[key] = _program(j_hat, policy, flat.reshape(theta_m.shape))
+        return known[key]
+
+    def loss(flat):
+        value, gradient, _, _ = at(flat)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return 1e12, np.zeros_like(flat)
+        return -float(value), -gradient.ravel()
+
+    def margins(flat):
+        mu = at(flat)[2].ravel()
+        return np.concatenate([(mu - low)[has_low], (high - mu)[has_high]])
+
+    def margins_jacobian(flat):
+        slope = at(flat)[3].reshape(low.size, flat.size)
+        return np.concatenate([slope[has_low], -slope[has_high]])
+
+    def kept(flat):
+        """The point, drawn towards θ^m until it keeps the bounds."""
+        for _ in range(60):
+            if not len(margins(flat)) or margins(flat).min() >= -1e-12:
+                return flat
+            flat = home + 0.5 * (flat - home)
+        return home
+
+    constraint = {"type": "ineq", "fun": margins, "jac": margins_jacobian}
+    constraints = [constraint] if has_low.any() or has_high.any() else []
+    home = theta_m.ravel().astype(np.float64)
+    draw = np.random.default_rng(seed)
+    around = home + draw.normal(size=(restarts, home.size)) * (1 + np.abs(home))
+    starts = [home, *map(kept, around)]
+    best, lowest = home, loss(home)[0]
+    for start in starts:
+        found = minimize(
+            loss,
+            start,
+            jac=True,
+            method="SLSQP",
+            constraints=constraints,
+            options={"ftol": 1e-15, "maxiter": 200},
+        )
+        candidate = kept(np.where(np.isfinite(found.x), found.x, home))
+        value = loss(candidate)[0]
+        if value < lowest:
+            best, lowest = candidate, value
+    return best.reshape(theta_m.shape)
+
+
+def table(policy: Policy, theta: Any, states: int) -> Float[np.ndarray, "n k"]:
+    """μ_θ(s) for every state, [n, k]."""
+    return _table(policy, theta, states)
+
+
+@in_float64
+@eqx.filter_jit
+def _table(policy, theta, states):
+    return jax.vmap(policy, (None, 0))(theta, jnp.arange(states))
+
+
+@in_float64
+@eqx.filter_jit
+def _program(j_hat, policy, theta):
+    """Ĵ − J^m and its gradient in θ; μ_θ [n, k] and its Jacobian."""
+
+    def actions(theta):
+        return jax.vmap(policy, (None, 0))(theta, jnp.arange(j_hat.mdp.states))
+
+    mu, slope = actions(theta), jax.jacfwd(actions)(theta)
+    value, in_mu = jax.value_and_grad(j_hat.gain)(mu)
+    return value, jnp.tensordot(in_mu, slope, axes=in_mu.ndim), mu, slope
+
+
+def _scipy_minimize():
+    try:
+        from scipy.optimize import minimize
+    except ImportError:
+        raise UserError(
+            "Maximising over policy parameters needs scipy: pip install 'ilbo[theory]'."
+        ) from None
+    return minimize

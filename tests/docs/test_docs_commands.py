@@ -1,0 +1,72 @@
+"""Commands, code and links of the README and the documentation are right."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ilbo.cli.main import COMMANDS, parse
+from ilbo.planning.config import ILBO
+
+ROOT = Path(__file__).parents[2]
+QUICK = ILBO(layers=(8,), depth=1, window=1)
+"""Settings that compile fast."""
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    pattern = rf"^```{language}\n(.*?)^```$"
+    return re.findall(pattern, page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The command lines of a page that begin with `ilbo`, in words."""
+    lines = "".join(blocks(page, "console")).replace("$ ", "").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("ilbo ")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_shown_are_such_as_the_command_line_takes(page):
+    for _, name, *arguments in commands(page):
+        parse(name, arguments)
+
+
+def test_readme_shows_every_command():
+    shown = {words[1] for words in commands(ROOT / "README.md")}
+    assert shown == set(COMMANDS) - {"completion"}
+
+
+@pytest.mark.parametrize("place", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_readme_code_runs(place, capsys):
+    code = blocks(ROOT / "README.md", "python")[place]
+    quick = code.replace("episodes=2048", "episodes=64")
+    quick = re.sub(r"episodes=\d00\)", "config=QUICK, episodes=4)", quick)
+    assert quick.count("config=QUICK") == 1
+    exec(compile(quick, "README.md", "exec"), {"QUICK": QUICK})
+    assert ("better than the hand-written" in capsys.readouterr().out) == (place == 0)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_pictures_lead_somewhere(page):
+    text = page.read_text()
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) + re.findall(r"```{image} (\S+)", text)
+    for link in links:
+        if "://" not in link:
+            assert (page.parent / link).exists(), link
+
+
+@pytest.mark.slow
+def test_site_builds_without_a_warning(tmp_path):
+    built = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html",
+         str(ROOT / "docs"), str(tmp_path)],
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    page = (tmp_path / "index.html").read_text()
+    loaded = re.findall(r'<(?:script|link)[^>]*(?:src|href)="([^"]*)"', page)
+    assert loaded
+    assert not [address for address in loaded if "//" in address]  # nothing from elsewhere

@@ -1,0 +1,166 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from names import QUICK
+
+import ilbo
+from ilbo.mdp.bounds import in_units_of_bounds, into_bounds
+from ilbo.mdp.simple import Random
+from ilbo.nn.critic import Critic
+from ilbo.nn.frozen import frozen_critic, frozen_policy
+from ilbo.nn.layers import MLP, Folded, Hidden, across, pack
+from ilbo.nn.policy import Policy
+
+bound = st.one_of(st.floats(-1e3, 1e3, width=32), st.just(np.inf))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.floats(-60, 60, width=32), bound, bound)
+def test_outputs_are_mapped_into_any_bounds(x, a, b):
+    low = -np.inf if np.isinf(a) else min(a, b)
+    high = max(a, b)
+    y = float(into_bounds(jnp.float32(x), jnp.float32(low), jnp.float32(high)))
+    slack = 1e-5 * (1 + abs(y))
+    assert np.isfinite(y)
+    assert low - slack <= y <= high + slack
+
+
+def test_units_of_bounds_are_plus_and_minus_one():
+    low, high = jnp.array([0.0, -2.0, 3.0]), jnp.array([4.0, 2.0, 3.0])
+    np.testing.assert_allclose(in_units_of_bounds(low, low, high), [-1, -1, -3])
+    np.testing.assert_allclose(in_units_of_bounds(high, low, high)[:2], [1, 1])
+
+
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("layers", [(2048,), (256, 128, 64, 32)])
+def test_policy_and_critic_of_both_shapes(name, layers):
+    problem = ilbo.make(name)
+    policy = Policy.init(jax.random.key(0), problem, layers)
+    critic = Critic.init(jax.random.key(1), problem, layers)
+    assert [layer.scale.shape[0] for layer in policy.network.hidden] == list(layers)
+    states = problem.starts(jax.random.key(2), (16,))
+    actions = jax.vmap(policy)(states)
+    low, high = jax.vmap(problem.model.bounds)(states)
+    assert jnp.all((actions >= low) & (actions <= high))
+    values = jax.vmap(lambda s, a: critic(s, a, jnp.array(0.5)))(states, actions)
+    assert values.shape == (16,)
+    assert jnp.all(jnp.isfinite(values))
+
+
+def test_the_first_layer_sees_how_far_a_state_lies_from_the_centre():
+    problem = ilbo.make("navigation-3")
+    policy = Policy.init(jax.random.key(0), problem, (64,))
+    center = policy.scaling.center
+    near, far = policy(center + 1.0), policy(center + 8.0)
+    assert float(jnp.max(jnp.abs(near - far))) > 1e-3
+
+
+@pytest.mark.parametrize("width", [16, 256])
+@pytest.mark.parametrize("batch", [(), (7,)])
+def test_a_network_and_its_derivatives_are_those_of_the_formula(batch, width):
+    """Layers have derivatives of their own, for speed, and the wide one is folded."""
+    network = MLP.init(jax.random.key(0), 3, (width, 8), 2, gain=1.0)
+    assert isinstance(network.hidden[0].quick(), Folded) == (width == 256)
+    shaken = jax.tree.map(lambda x: x + 0.3 * jnp.sin(jnp.arange(x.size).reshape(x.shape)), network)
+    x = jax.random.normal(jax.random.key(1), (*batch, 3))
+
+    def plain(network, x):
+        for layer in network.hidden:
+            y = x @ layer.dense.weight + layer.dense.bias
+            y = (y - y.mean(-1, keepdims=True)) / jnp.sqrt(y.var(-1, keepdims=True) + 1e-5)
+            x = jnp.maximum(y * layer.scale + layer.shift, 0)
+        return x @ network.output.weight + network.output.bias
+
+    def loss(function):
+        return lambda network, x: jnp.sum(jnp.sin(function(network, x)))
+
+    np.testing.assert_allclose(shaken(x), plain(shaken, x), rtol=2e-4, atol=1e-5)
+    wanted = jax.grad(loss(plain), (0, 1))(shaken, x)
+    found = jax.grad(loss(lambda network, x: network(x)), (0, 1))(shaken, x)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), found, wanted)
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-3, 1.0, 1e3])
+def test_a_folded_layer_is_right_near_and_far(distance):
+    """Its variance is a quadratic form, which could lose digits where terms cancel."""
+    layer = Hidden.init(jax.random.key(0), 2, 256)
+    x = distance * jax.random.normal(jax.random.key(1), (50, 2))
+    weight, bias, rows = (np.float64(a) for a in (layer.dense.weight, layer.dense.bias, x))
+    y = rows @ weight + bias
+    y -= y.mean(1, keepdims=True)
+    wanted = np.maximum(y / np.sqrt((y * y).mean(1, keepdims=True) + 1e-5), 0)
+    np.testing.assert_allclose(Folded.of(layer)(x), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", [(32, 16), (1024,), (1024, 16)])
+def test_a_frozen_policy_is_the_same_function_with_the_same_slopes(layers):
+    problem = ilbo.make("reservoir-10")
+    policy = Policy.init(jax.random.key(0), problem, layers)
+    policy = jax.tree.map(lambda x: x + 0.01 * jnp.cos(jnp.arange(x.size)).reshape(x.shape), policy)
+    states = problem.starts(jax.random.key(1), (20,))
+
+    @jax.jit
+    @jax.vmap
+    def both(state):
+        fast = frozen_policy(policy)
+        return (policy(state), jax.jacrev(policy)(state)), (fast(state), jax.jacrev(fast)(state))
+
+    for wanted, found in zip(*both(states), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("layers", [(32, 16), (1024,)])
+def test_a_frozen_critic_is_the_same_function_with_the_same_slopes(layers):
+    problem = ilbo.make("reservoir-10")
+    critic = Critic.init(jax.random.key(0), problem, layers)
+    critic = jax.tree.map(lambda x: x + 0.01 * jnp.cos(jnp.arange(x.size)).reshape(x.shape), critic)
+    states = problem.starts(jax.random.key(1), (20,))
+    actions = jax.vmap(Random(problem.model))(states, jax.random.split(jax.random.key(2), 20))
+    times = jnp.linspace(0.0, 1.0, 20)
+
+    def all_of(critic):
+        values = critic(states, actions, times)
+        slopes = jax.grad(lambda s, a: jnp.sum(critic(s, a, times)), (0, 1))(states, actions)
+        return values, *slopes
+
+    for wanted, found in zip(all_of(critic), all_of(frozen_critic(critic)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_parameters_packed_and_back():
+    problem = ilbo.make("navigation-3")
+    layers = (128, 64, 4)
+    policy = Policy.init(jax.random.key(0), problem, layers)
+    packed = pack(policy.network)
+    assert [part.shape for part in packed] == [(128, 64), (2 * 128 + 3 * (128 + 64 + 4) + 266,)]
+    again = Policy.of(packed, problem, layers)
+    jax.tree.map(np.testing.assert_array_equal, policy, again)
+
+
+def test_a_large_matrix_of_few_columns_is_packed_transposed():
+    problem = ilbo.make("reservoir-20")
+    policy = Policy.init(jax.random.key(0), problem, (2048,))
+    first, last, _ = pack(policy.network)
+    np.testing.assert_array_equal(first, policy.network.hidden[0].dense.weight)
+    np.testing.assert_array_equal(last, policy.network.output.weight.T)
+    again = Policy.of(pack(policy.network), problem, (2048,))
+    jax.tree.map(np.testing.assert_array_equal, policy, again)
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+@pytest.mark.parametrize("batch", [(), (5,), (2, 5)])
+def test_products_across_rows(batch, rows):
+    """Of few and of many, which go different ways, and of those that only vmap makes many."""
+    x = jax.random.normal(jax.random.key(0), (6, *batch, 7))
+    matrix = jax.random.normal(jax.random.key(1), (6, rows, 7))
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5)
+    close(across(x, matrix[0]), np.einsum("...n,mn->...m", x, matrix[0]))
+    shared = jax.vmap(across, (0, None))(x, matrix[0])
+    close(shared, np.einsum("...n,mn->...m", x, matrix[0]))
+    close(jax.vmap(across)(x, matrix), np.einsum("k...n,kmn->k...m", x, matrix))
+    close(jax.vmap(across, (None, 0))(x[0], matrix), np.einsum("...n,kmn->k...m", x[0], matrix))

@@ -1,0 +1,118 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny_runs
+
+import ilbo
+from ilbo.nn.layers import pack
+from ilbo.planning.planner import Planner
+
+
+def leaves(policy):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(policy.network)]
+
+
+def same(first, second):
+    return all(np.array_equal(a, b) for a, b in zip(leaves(first), leaves(second), strict=True))
+
+
+def test_a_seed_gives_the_same_bits_alone_and_among_others():
+    problem = tiny_runs.problem()
+    together = ilbo.plan(problem, tiny_runs.CONFIG, seeds=3, episodes=4)
+    alone = ilbo.plan(problem, tiny_runs.CONFIG, seed=1, episodes=4)
+    assert same(together.policies[1], alone.policy)
+    assert not same(together.policies[0], alone.policy)
+
+
+def test_one_vectorised_program_trains_as_the_single_ones_do():
+    problem = tiny_runs.problem()
+    planner = Planner(problem, tiny_runs.CONFIG, (0, 1), 4, vectorise=True)
+    runs = planner.start()
+    for segment in planner.segments:
+        runs, _, current, best = planner.advance(runs, segment)
+    assert current.shape == best.shape == (2,)
+    single = ilbo.plan(problem, tiny_runs.CONFIG, seed=1, episodes=4)
+    together = list(planner.split(runs))[1].state.found
+    for found, wanted in zip(together, pack(single.policy.network), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_progress_and_history_tell_the_same():
+    told = []
+    plan = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, episodes=5, progress=told.append)
+    assert told == plan.history[0]
+    assert [record.episode for record in told] == [2, 4, 5]
+    best = [record.best for record in told]
+    assert best == sorted(best)
+    assert all(record.best >= record.current for record in told)
+
+
+@pytest.mark.parametrize(("parallel", "updates"), [(1, 16), (2, 8)])
+def test_every_sample_is_counted(parallel, updates):
+    config = dataclasses.replace(tiny_runs.CONFIG, parallel=parallel)
+    plan = ilbo.plan(tiny_runs.problem(), config, episodes=4)
+    # 4 episodes of 4 steps; each update of the policy sees 2 windows of 2 steps; at each of 2 tests
+    # 2 policies go along 2 episodes.
+    assert plan.samples.transitions == 16
+    assert plan.samples.gradient_steps == 2 * updates
+    assert plan.samples.model_evaluations == updates * 2 * 2 + 256 + 2 * 2 * 2 * 4
+    assert plan.samples.random_draws == 16 + 256
+    assert plan.samples.test_transitions == 2 * 4 * 4
+
+
+def test_a_reward_that_is_not_finite_stops_the_run_and_keeps_the_last_good_policy():
+    class Breaking(tiny_runs.Drift):
+        def reward(self, state, action, next_state):
+            return jnp.where(state[0] > 1.6, jnp.nan, super().reward(state, action, next_state))
+
+    problem = tiny_runs.problem(Breaking())
+    config = ilbo.ILBO(**(tiny_runs.CONFIG.to_dict() | {"exploration": 1.0}))
+    plan = ilbo.plan(problem, config, episodes=200)
+    fault = plan.faults[0]
+    assert fault
+    assert "reward" in fault
+    assert "training step" in fault
+    assert plan.history[0][-1].episode < 200
+    assert all(np.isfinite(leaf).all() for leaf in leaves(plan.policy))
+
+
+def test_the_score_needs_a_density_and_says_why_there_is_none():
+    class Deterministic(tiny_runs.Drift):
+        def transition(self, state, action, noise):
+            return state + action
+
+    problem = tiny_runs.problem(Deterministic())
+    config = ilbo.ILBO(**(tiny_runs.CONFIG.to_dict() | {"estimator": "score", "draws": 2}))
+    with pytest.raises(ilbo.DensityError, match="'s1' is deterministic"):
+        ilbo.plan(problem, config, episodes=2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"estimator": "score", "draws": 2},
+        {"estimator": "score", "baseline": "value", "next_states": "stored"},
+        {"estimator": "critic"},
+        {"next_states": "fresh", "draws": 2},
+        {"critic": "discounted", "optimizer": "rmsprop"},
+        {"parallel": 2, "updates": 2},
+        {"prioritised": True},
+        {"guard": 0, "target_every": 1},
+    ],
+)
+def test_every_setting_trains(changes):
+    config = ilbo.ILBO(**(tiny_runs.CONFIG.to_dict() | changes))
+    plan = ilbo.plan(tiny_runs.problem(), config, episodes=4)
+    assert plan.faults == [None]
+    assert np.isfinite([record.current for record in plan.history[0]]).all()
+    assert jnp.all(jnp.abs(plan.policy(jnp.ones(1))) <= 1)
+
+
+def test_bad_numbers_of_episodes_and_seeds():
+    with pytest.raises(ilbo.UserError, match="episodes"):
+        ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, episodes=0)
+    with pytest.raises(ilbo.UserError, match="Seeds"):
+        ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seeds=[1, 1])

@@ -1,0 +1,77 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ilbo.planning.store import Store, Transition
+
+
+def batch(numbers):
+    n = jnp.array(numbers, jnp.float32)
+    wide = n[:, None] * jnp.ones(2)
+    return Transition(
+        state=wide, action=-n[:, None], noise=wide + 0.5, next_state=wide + 1,
+        reward=10 * n, steps_left=n.astype(int) + 1, ended=n % 2 == 0,
+    )  # fmt: skip
+
+
+def test_what_goes_in_comes_out():
+    store = Store.init((2, 1, 2), 8).add(batch([3, 4]))
+    taken = store.take(jnp.array([0, 1]))
+    for found, wanted in zip(jax.tree.leaves(taken), jax.tree.leaves(batch([3, 4])), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(store.noise(jnp.array([1])), [[4.5, 4.5]])
+
+
+def test_the_ring_overwrites_the_oldest():
+    store = Store.init((2, 1, 2), 6)
+    for i in range(0, 10, 2):
+        store = store.add(batch([i, i + 1]))
+    assert int(store.count) == 10
+    assert set(np.asarray(store.take(jnp.arange(6)).reward)) == {40, 50, 60, 70, 80, 90}
+
+
+def test_recent_reaches_the_latest_and_only_those():
+    store = Store.init((2, 1, 2), 6)
+    for i in range(0, 10, 2):
+        store = store.add(batch([i, i + 1]))
+    unit = jnp.linspace(0, 0.9999, 50)
+    assert set(np.asarray(store.take(store.recent(unit, 3)).reward)) == {70, 80, 90}
+    young = Store.init((2, 1, 2), 6).add(batch([5, 6]))
+    assert set(np.asarray(young.take(young.recent(unit)).reward)) == {50, 60}
+
+
+def test_a_loop_updates_the_ring_in_place():
+    store = Store.init((2, 1, 2), 4096)
+
+    def step(store, i):
+        store = store.add(jax.tree.map(lambda x: x + 0, batch([1, 2])))
+        return store, jnp.sum(store.take(store.recent(jnp.array([0.1, 0.9]))).reward)
+
+    program = jax.jit(
+        lambda rows, count: jax.lax.scan(
+            step, Store(rows, count, (2, 1, 2)), jnp.arange(50)
+        )[0].rows,
+        donate_argnums=0,
+    )  # fmt: skip
+    text = program.lower(store.rows, store.count).compile().as_text()
+    assert "f32[4096,10]" in text
+    assert not [line for line in text.splitlines() if "= f32[4096,10]{1,0} copy(" in line]
+
+
+def test_a_million_transitions_of_reservoir_20_fit_well_under_a_gibibyte():
+    shape = eqx.filter_eval_shape(Store.init, (20, 20, 20), 1_000_000)
+    assert 4 * np.prod(shape.rows.shape) < 0.4 * 2**30
+
+
+def test_prioritised_rows_are_picked_in_proportion():
+    store = Store.init((2, 1, 2), 8, prioritised=True).add(batch([0, 1, 2, 3]))
+    store = store.reprioritise(jnp.arange(4), jnp.array([0.0, 1.0, 1.0, 8.0]))
+    index, weights = store.wanted(jnp.linspace(0.0, 0.9999, 4_000))
+    share = np.bincount(index, minlength=8) / 4_000
+    wanted = (np.array([0.0, 1.0, 1.0, 8.0]) + 1e-3) ** 0.6
+    np.testing.assert_allclose(share[:4], wanted / wanted.sum(), atol=2e-3)
+    assert not share[4:].any()
+    assert weights[0] == pytest.approx(1.0)  # the rarest pick counts most
+    assert float(weights[-1]) < 0.2

@@ -1,0 +1,287 @@
+"""The report: what it says, and how it looks in a browser."""
+
+import html.parser
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+from browser import chromium, find_chromium
+
+import ilbo
+import ilbo.baselines
+from ilbo.cli.main import main
+from ilbo.errors import UserError
+from ilbo.nn.policy import Policy
+from ilbo.planning.config import ILBO
+from ilbo.planning.planner import Record
+from ilbo.plots.pictures import draw_learning_curve
+from ilbo.report import parts
+from ilbo.report.page import write_report
+from ilbo.runs.folder import RunFolder
+from ilbo.runs.layout import REPORT, RESULT
+from ilbo.storage.files import write_json
+
+LAYERS = (8,)
+FEW = 16
+
+
+def write_run(path: Path, problem, seeds=(0,), key=0, finished=True, tests=6) -> Path:
+    """A run folder as `ilbo plan` leaves it, with networks as they are before training."""
+    config = ILBO(layers=LAYERS, episodes=5 * max(tests, 1), evaluate_every=5)
+    with RunFolder.create(path, problem, config, seeds) as folder:
+        values = -100 - 50 * np.exp(-np.arange(tests))
+        for i, value in enumerate(values):
+            folder.append(
+                Record(seed, 5 * (i + 1), value, value, 2.0, value, 3.0, 4.0, float(i))
+                for seed in seeds
+            )
+        policies = [Policy.init(jax.random.key(key + seed), problem, LAYERS) for seed in seeds]
+        folder.save_policies(problem, seeds, policies, policies)
+        if finished:
+            result = {"best_mean": -90.0, "best_means": [-90.0] * len(seeds), "seconds": 75.0}
+            write_json(path / RESULT, result)
+    return path
+
+
+class Text(html.parser.HTMLParser):
+    """What a page says, and whether its tags are balanced."""
+
+    VOID = ("meta", "link", "br", "path", "use", "image", "rect")
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.said: list[str] = []
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_data(self, data):
+        if "style" not in self.open and data.strip():
+            self.said.append(data.strip())
+
+    def __contains__(self, words: str) -> bool:
+        return words in " ".join(self.said)
+
+
+def report(*runs, **options) -> tuple[str, Text]:
+    out = Path(runs[0]).parent / "page.html"
+    write_report(runs, out, episodes=FEW, **options)
+    page = out.read_text()
+    return page, Text(page)
+
+
+@pytest.fixture(scope="module")
+def navigation(tmp_path_factory) -> Path:
+    return write_run(tmp_path_factory.mktemp("runs") / "nav", ilbo.make("navigation-3"))
+
+
+@pytest.fixture(scope="module")
+def page_of_one(navigation) -> tuple[str, Text]:
+    return report(navigation)
+
+
+def test_one_run_has_figures_pictures_settings_and_sample_counts(page_of_one):
+    page, said = page_of_one
+    policy = Policy.init(jax.random.key(0), ilbo.make("navigation-3"), LAYERS)
+    from ilbo.runs.results import evaluate_fresh
+
+    (result,) = evaluate_fresh(ilbo.make("navigation-3"), [policy], FEW)
+    assert parts.number(result.mean) in said
+    assert "1 min 15 s" in said
+    assert "−90.00" in said  # the best tested policy
+    assert page.count("<svg") == 3
+    assert "Comparison" not in said
+    planner = ilbo.Planner(
+        ilbo.make("navigation-3"), ILBO(layers=LAYERS, episodes=30, evaluate_every=5), (0,)
+    )
+    assert f"{planner.samples(30).model_evaluations:,}" in said
+
+
+def test_settings_other_than_the_default_are_marked(page_of_one):
+    page, _ = page_of_one
+    marked = re.findall(r'<tr class="changed"><td><code>(\w+)</code>', page)
+    assert marked == ["layers", "evaluate_every", "episodes"]
+
+
+def test_page_asks_for_nothing_outside_itself(page_of_one):
+    page, _ = page_of_one
+    links = re.findall(r'(?:src|href)="([^"]*)"', page) + re.findall(r"url\(([^)]*)\)", page)
+    assert links
+    assert all(link.startswith(("#", "data:")) for link in links)
+    assert "<script" not in page
+
+
+def test_ids_are_unique_and_references_lead_to_them(page_of_one):
+    page, _ = page_of_one
+    ids = re.findall(r'\bid="([^"]*)"', page)
+    assert len(set(ids)) == len(ids)
+    targets = re.findall(r'(?:url\(|href=")#([^)"]*)', page)
+    assert set(targets) <= set(ids)
+
+
+def test_runs_of_one_problem_are_compared_on_equal_noise(navigation, tmp_path):
+    other = write_run(tmp_path / "other", ilbo.make("navigation-3"), seeds=(3, 4), key=7)
+    page, said = report(navigation, other)
+    assert "Comparison" in said
+    assert "behind the first" in said
+    assert page.count("<svg") == 6
+    assert "Seeds" in said
+
+
+def test_runs_of_different_problems_are_listed_apart(navigation, tmp_path):
+    other = write_run(tmp_path / "hvac", ilbo.make("hvac-3"))
+    _, said = report(navigation, other)
+    assert "Planning report: navigation-3, hvac-3" in said
+    assert "differences are paired" not in said
+
+
+def test_an_unfinished_run_says_how_to_go_on(tmp_path):
+    run = write_run(tmp_path / "half", ilbo.make("navigation-3"), finished=False)
+    _, said = report(run)
+    assert "This run has not finished" in said
+    assert f"ilbo plan --resume {run}" in said
+
+
+def test_a_run_without_any_test_still_gives_a_page(tmp_path):
+    run = write_run(tmp_path / "new", ilbo.make("navigation-3"), finished=False, tests=0)
+    page, said = report(run)
+    assert "There is no test in this run yet" in said
+    assert "<svg" not in page
+
+
+def test_names_cannot_break_the_page(tmp_path):
+    run = write_run(tmp_path / "<script>&x", ilbo.make("navigation-3"), tests=0)
+    other = write_run(tmp_path / "b", ilbo.make("navigation-3"), tests=0)
+    page, said = report(run, other)
+    assert "<script" not in page
+    assert "<script>&x" in said
+
+
+def test_folders_of_equal_names_are_told_apart(tmp_path):
+    first = write_run(tmp_path / "one" / "run", ilbo.make("navigation-3"), tests=0)
+    second = write_run(tmp_path / "two" / "run", ilbo.make("navigation-3"), tests=0)
+    _, said = report(first, second)
+    assert str(first) in said
+    assert str(second) in said
+
+
+def own_problem():
+    problem = ilbo.make("navigation-3")
+    return ilbo.Problem(
+        problem.model, name="my own", initial_state=[2.0, 2.0], horizon=5, region=(0.0, 10.0)
+    )
+
+
+def test_a_model_of_the_users_own_has_curves_and_with_the_problem_trajectories_too(tmp_path):
+    run = write_run(tmp_path / "own", own_problem())
+    page, said = report(run)
+    assert "The problem is a model of your own" in said
+    assert page.count("<svg") == 2
+    page, said = report(run, problem=own_problem())
+    assert "The problem is a model of your own" not in said
+    assert page.count("<svg") == 3
+
+
+def test_hindsight_limit_is_computed_once_a_problem_and_shown(navigation, tmp_path, monkeypatch):
+    asked = []
+
+    def hindsight(problem, key):
+        asked.append(problem.name)
+        return SimpleNamespace(mean=-72.25)
+
+    monkeypatch.setattr(ilbo.baselines, "hindsight", hindsight)
+    other = write_run(tmp_path / "other", ilbo.make("navigation-3"), tests=0)
+    _, said = report(navigation, other, limit=True)
+    assert asked == ["navigation-3"]
+    assert "limit in hindsight −72.25" in said
+
+
+def test_command_writes_into_the_folder_of_the_run(navigation, capsys):
+    assert main(["report", str(navigation), "--episodes", str(FEW)]) == 0
+    assert REPORT in capsys.readouterr().out
+    assert "Planning report" in (navigation / REPORT).read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Name a run folder"),
+        (["nowhere"], "There is no run in the folder 'nowhere'"),
+    ],
+)
+def test_command_says_what_is_wrong(arguments, words, capsys):
+    assert main(["report", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_one_clear_sentence(navigation, tmp_path):
+    with pytest.raises(UserError, match="Cannot write"):
+        write_report([navigation], tmp_path / "missing" / "page.html", episodes=FEW)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(12.4, "12 s"), (185, "3 min 5 s"), (7500, "2 h 5 min"), (59.7, "1 min")]
+)
+def test_durations_read_well(seconds, words):
+    assert parts.duration(seconds).startswith(words)
+
+
+def test_a_picture_keeps_its_colours_for_data_and_takes_the_pages_for_text():
+    history = [[Record(0, 5 * i, -math.exp(-i), -math.exp(-i), 0, 0, 0, 0, 0) for i in range(1, 9)]]
+    svg = parts.picture(draw_learning_curve(history), "x", "curve", "A curve.")
+    assert "var(--ink)" in svg
+    assert "var(--blue)" in svg
+    assert "#23272e" not in svg
+    assert "<text" in svg
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="there is no Chromium on this machine")
+def test_report_looks_right_in_a_browser(navigation, tmp_path):
+    other = write_run(tmp_path / "other", ilbo.make("navigation-3"), seeds=(3, 4), key=7)
+    out = tmp_path / "page.html"
+    write_report([navigation, other], out, episodes=FEW)
+    with chromium() as browser:
+        for width in (1200, 390):
+            for scheme in ("light", "dark"):
+                browser.open(out, width, 900, scheme)
+                assert browser.complaints() == []
+                assert browser.requests() == [out.resolve().as_uri()]
+                assert browser.evaluate("document.documentElement.scrollWidth") <= width
+                page, ink = browser.evaluate(
+                    """[getComputedStyle(document.body).backgroundColor,
+                        getComputedStyle(document.querySelector("svg text")).fill]"""
+                )
+                assert (brightness(page) > brightness(ink)) == (scheme == "light")
+                browser.evaluate('document.querySelectorAll("details").forEach(d => d.open = true)')
+                pictures = browser.evaluate(
+                    """[...document.querySelectorAll("svg")].map(svg => {
+                        const box = svg.getBoundingClientRect();
+                        const drawn = svg.querySelector("path").getBoundingClientRect();
+                        return [svg.checkVisibility(), box.width, box.height, drawn.width];
+                    })"""
+                )
+                assert len(pictures) == 6
+                for visible, wide, high, drawn in pictures:
+                    assert visible
+                    assert wide >= 400
+                    assert high >= 200
+                    assert drawn > 300
+
+
+def brightness(color: str) -> float:
+    return sum(map(float, re.findall(r"\d+", color)[:3]))

@@ -1,0 +1,294 @@
+"""Run folders: what is on disk is whole, and going on gives the same bits."""
+
+import dataclasses
+import json
+import multiprocessing
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny_runs
+
+import ilbo
+from ilbo.errors import UserError
+from ilbo.planning.planner import Planner
+from ilbo.runs import settings
+from ilbo.runs.folder import RunFolder
+from ilbo.runs.layout import unused_folder
+from ilbo.runs.saved import read_run
+from ilbo.runs.session import train
+from ilbo.storage import arrays as arrayfile
+from ilbo.storage.files import WriteError, write_atomically
+
+SEEDS = (3, 4)
+
+
+def start(path, problem=None, seeds=SEEDS, **options):
+    problem = problem or tiny_runs.problem()
+    folder = RunFolder.create(path, problem, tiny_runs.CONFIG, seeds, **options)
+    return Planner(problem, tiny_runs.CONFIG, seeds), folder
+
+
+class StopAfter:
+    """Asks to stop once it has been asked a number of times."""
+
+    def __init__(self, questions):
+        self.left = questions
+
+    def __call__(self):
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that was never stopped, and its session."""
+    planner, folder = start(tmp_path_factory.mktemp("runs") / "whole")
+    with folder:
+        return folder.path, train(planner, folder)
+
+
+def policy_files(path):
+    return {p.relative_to(path): p.read_bytes() for p in sorted(path.glob("seed-*/*.ilbo"))}
+
+
+def test_folder_tells_everything_about_the_run(whole):
+    path, session = whole
+    run = read_run(path)
+    assert run.config == tiny_runs.CONFIG
+    assert run.seeds == SEEDS
+    assert run.description["name"] == "drift"
+    assert run.meta["packages"]["jax"] == jax.__version__
+    assert run.result is None
+    assert run.history == session.plan.history
+    assert [r.episode for r in run.history[0]] == [2, 4, 6, 8, 10]
+    lines = (path / "metrics.jsonl").read_text().splitlines()
+    assert {json.loads(line)["seed"] for line in lines} == set(SEEDS)
+    assert [p.name for p in sorted(path.glob("seed-3/*"))] == ["best.ilbo", "policy.ilbo"]
+
+
+def test_saved_policies_are_those_of_the_plan(whole):
+    path, session = whole
+    problem = tiny_runs.problem()
+    run = read_run(path)
+    for saved, kept in (
+        (run.policies(problem), session.plan.policies),
+        (run.policies(problem, best=True), session.plan.best_policies),
+    ):
+        for a, b in zip(saved, kept, strict=True):
+            jax.tree.map(np.testing.assert_array_equal, a.network, b.network)
+
+
+def test_session_is_the_same_plan_as_without_a_folder(whole):
+    _, session = whole
+    plan = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seeds=SEEDS)
+    for a, b in zip(session.plan.policies, plan.policies, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, a.network, b.network)
+    assert session.plan.samples == plan.samples
+
+
+@pytest.mark.parametrize("questions", [0, 1, 3, 8])
+def test_stopped_and_resumed_run_ends_with_the_same_bytes(whole, tmp_path, questions):
+    reference, _ = whole
+    planner, folder = start(tmp_path / "run")
+    with folder:
+        session = train(planner, folder, stop=StopAfter(questions))
+    assert session.stopped
+    assert session.episode < planner.episodes
+    with RunFolder(tmp_path / "run") as folder:
+        again = train(Planner(tiny_runs.problem(), tiny_runs.CONFIG, SEEDS), folder)
+    assert (again.stopped, again.episode) == (False, 10)
+    assert policy_files(tmp_path / "run") == policy_files(reference)
+
+    def timeless(path):
+        rows = [dataclasses.replace(r, seconds=0.0) for h in read_run(path).history for r in h]
+        return sorted(rows, key=lambda r: (r.seed, r.episode))
+
+    assert timeless(tmp_path / "run") == timeless(reference)
+
+
+def test_tests_after_the_last_checkpoint_are_not_counted_twice(tmp_path):
+    planner, folder = start(tmp_path / "run")
+    with folder:
+        session = train(planner, folder, stop=StopAfter(3))
+        late = dataclasses.replace(session.plan.history[0][-1], episode=session.episode + 2)
+        folder.append([late])
+    with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
+        file.write('{"seed": 3, "episode": ')  # as a crash leaves it
+    with RunFolder(tmp_path / "run") as folder:
+        train(planner, folder)
+    counts = [[r.episode for r in history] for history in read_run(tmp_path / "run").history]
+    assert counts == [[2, 4, 6, 8, 10]] * 2
+
+
+def test_fault_keeps_the_last_good_policy_and_the_last_good_checkpoint(tmp_path):
+    planner, folder = start(tmp_path / "run")
+    broken = tiny_runs.problem(tiny_runs.Drift(broken_above=jnp.array(-jnp.inf)))
+    with folder:
+        good = train(planner, folder, stop=StopAfter(3))
+        session = train(Planner(broken, tiny_runs.CONFIG, SEEDS), folder)
+    assert "reward is not finite at training step" in session.fault
+    assert session.episode == good.episode + 2
+    header, _ = arrayfile.read(tmp_path / "run" / "checkpoint.ilbo", "checkpoint")
+    assert header["episode"] == good.episode
+    for policy in read_run(tmp_path / "run").policies(broken):
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(policy.network))
+
+
+def test_folder_with_a_run_is_not_overwritten_unless_asked(whole, tmp_path):
+    path, _ = whole
+    with pytest.raises(UserError, match=r"unfinished run of drift.*--resume.*--overwrite"):
+        start(path)
+    _, folder = start(tmp_path / "run", seeds=(0,))
+    folder.close()
+    (tmp_path / "run" / "seed-7").mkdir()
+    (tmp_path / "run" / "seed-7" / "mine.txt").write_text("kept")
+    (tmp_path / "run" / "metrics.jsonl").write_text("old\n")
+    _, folder = start(tmp_path / "run", seeds=(1,), overwrite=True)
+    folder.close()
+    assert read_run(tmp_path / "run").seeds == (1,)
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+    assert (tmp_path / "run" / "seed-7" / "mine.txt").read_text() == "kept"
+
+
+def test_folder_with_other_files_is_refused_and_they_are_never_touched(tmp_path):
+    (tmp_path / "letter.txt").write_text("mine")
+    with pytest.raises(UserError, match="not empty"):
+        start(tmp_path)
+    start(tmp_path, overwrite=True)[1].close()
+    assert (tmp_path / "letter.txt").read_text() == "mine"
+
+
+def hold(path, ready, done):
+    with RunFolder(path):
+        ready.set()
+        done.wait(60)
+
+
+def test_folder_in_use_by_another_process_is_refused_even_to_overwrite(tmp_path):
+    start(tmp_path / "run")[1].close()
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(tmp_path / "run", ready, done))
+    other.start()
+    try:
+        assert ready.wait(60)
+        with pytest.raises(UserError, match="in use by another run"):
+            RunFolder(tmp_path / "run")
+        with pytest.raises(UserError, match="in use by another run"):
+            start(tmp_path / "run", overwrite=True)
+    finally:
+        done.set()
+        other.join(60)
+    RunFolder(tmp_path / "run").close()
+
+
+def test_unused_folders_are_numbered(tmp_path):
+    names = [unused_folder(tmp_path, "rddl:UAV/1", (5,)).name for _ in range(3)]
+    assert names == ["rddl-UAV-1-5", "rddl-UAV-1-5-2", "rddl-UAV-1-5-3"]
+    assert unused_folder(tmp_path, "hvac-3", (0, 1, 2)).name == "hvac-3-0to2"
+
+
+def test_damaged_or_foreign_checkpoints_are_refused_in_one_line(whole, tmp_path):
+    reference, _ = whole
+    good = (reference / "checkpoint.ilbo").read_bytes()
+    problem, config = tiny_runs.problem(), tiny_runs.CONFIG
+    with RunFolder.create(tmp_path / "run", problem, config, SEEDS) as folder:
+        checkpoint = folder.path / "checkpoint.ilbo"
+        for data in (good[: len(good) // 2], good[:-9] + b"x" * 9, b"", b"junk" * 10):
+            checkpoint.write_bytes(data)
+            with pytest.raises(UserError, match="--overwrite") as raised:
+                train(Planner(problem, config, SEEDS), folder)
+            assert "\n" not in str(raised.value)
+        checkpoint.write_bytes(good)
+        changed = dataclasses.replace(config, policy_rate=0.5)
+        with pytest.raises(UserError, match="other settings"):
+            train(Planner(problem, changed, SEEDS), folder)
+        header, arrays = arrayfile.read(checkpoint, "checkpoint")
+        older = {name: header[name] for name in ("identity", "episode")}
+        arrayfile.write(checkpoint, "checkpoint", older, arrays)
+        with pytest.raises(UserError, match=r"of another version of ilbo.*--overwrite"):
+            train(Planner(problem, config, SEEDS), folder)
+
+
+def test_newer_or_damaged_folders_are_refused(whole, tmp_path):
+    start(tmp_path / "run")[1].close()
+    meta = tmp_path / "run" / "meta.json"
+    described = json.loads(meta.read_text())
+    meta.write_text(json.dumps({**described, "format": 99}))
+    with pytest.raises(UserError, match="newer version"):
+        read_run(tmp_path / "run")
+    meta.write_text("{")
+    with pytest.raises(UserError, match="damaged"):
+        read_run(tmp_path / "run")
+    with pytest.raises(UserError, match="no run in the folder"):
+        read_run(tmp_path)
+
+
+def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "file"
+    write_atomically(path, [b"old"])
+
+    def broken():
+        yield b"new"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(WriteError, match="no space left"):
+        write_atomically(path, broken())
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_arrays_of_all_stored_types_come_back(tmp_path):
+    arrays = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "empty": np.zeros((0, 4), np.int32),
+        "scalar": np.array(True),
+        "big-endian": np.arange(3, dtype=">u4"),
+        "strided": np.arange(10, dtype=np.float64)[::2],
+    }
+    arrayfile.write(tmp_path / "x", "test", {"note": "ü"}, arrays)
+    header, back = arrayfile.read(tmp_path / "x", "test")
+    assert header["note"] == "ü"
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(back[name], array)
+        assert back[name].shape == array.shape
+    with pytest.raises(TypeError):
+        arrayfile.write(tmp_path / "y", "test", {}, {"objects": np.array([object()])})
+
+
+def test_settings_survive_toml_and_back(tmp_path):
+    config = ilbo.ILBO.paper(layers=(7,), clip=0.0, prioritised=True)
+    path = tmp_path / "c.toml"
+    path.write_text(settings.write({"problem": 'a "b" \\ ü', **config.to_dict()}, "a remark"))
+    values = settings.read(path)
+    assert values["problem"] == 'a "b" \\ ü'
+    assert settings.config("default", values) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("layer = [3]", "'layer', which is no setting; did you mean 'layers'"),
+        ("[layers]\na = 1", "'layers' in .* must be a list of whole numbers"),
+        ("layers = [1.5]", "must be a list of whole numbers"),
+        ('policy_rate = "fast"', "must be a number"),
+        ("depth = true", "must be a whole number"),
+        ("prioritised = 1", "must be true or false"),
+        ('estimator = "path"', "must be one of pathwise, score, critic"),
+        ("x = = 1", "not valid TOML"),
+    ],
+)
+def test_bad_settings_files_are_refused_in_one_sentence(tmp_path, text, wanted):
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=wanted) as raised:
+        settings.read(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_later_settings_go_before_earlier_ones_and_the_preset():
+    config = settings.config("paper", {"depth": 3, "draws": 1, "problem": "x"}, {"depth": 4})
+    assert config == ilbo.ILBO.paper(depth=4)
