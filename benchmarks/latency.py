@@ -20,7 +20,7 @@ import numpy as np
 
 import ilbo
 from ilbo.export.policy import export_policy
-from ilbo.nn.policy import Policy
+from ilbo.nn.policy import Layers, Policy
 from ilbo.registry.identity import rebuild
 from ilbo.runs.loading import load_policy
 from ilbo.storage.policyfile import read_header
@@ -65,7 +65,7 @@ def main() -> None:
     else:
         problems = [ilbo.make("navigation-3"), ilbo.make("reservoir-20")]
         layers = ilbo.ILBO().layers
-        cases = [(p, Policy.init(jax.random.key(0), p, layers)) for p in problems]
+        cases = [(p, Policy.init(jax.random.key(0), p, Layers(layers))) for p in problems]
     print(f"{'problem':14}  {'way':28}  {'median µs':>10}  {'99 % µs':>10}")
     for problem, policy in cases:
         states = np.asarray(problem.starts(jax.random.key(1), (arguments.calls,)))

@@ -25,9 +25,11 @@ import numpy as np
 import optax
 
 import ilbo
-from ilbo.baselines import ThroughTime, ThroughTimePlanner
+from ilbo.baselines import ThroughTime, ThroughTimeTrainer
 from ilbo.experiments.scales import PAPER_PROBLEMS, TUNED
 from ilbo.experiments.study import markdown_table, mean_and_spread
+from ilbo.planning.loop import StopWhen, train
+from ilbo.planning.planner import Planner
 from ilbo.rddl.parsing import parse, quiet
 from ilbo.runs.results import evaluate_fresh
 from ilbo.storage.environment import environment
@@ -102,15 +104,11 @@ def through_time_policy(problem, layers, seed: int, seconds: float):
     Epochs go on at the full learning rate until the time is up.
     """
     config = replace(ThroughTime(**TUNED), layers=layers, final_rate=1.0, epochs=10**6)
-    planner = ThroughTimePlanner(problem, config, (seed,), vectorise=False)
+    trainer = ThroughTimeTrainer.of(problem, config)
+    planner = Planner(trainer, (seed,), config.episodes, vectorise=False)
     began = time.perf_counter()
-    runs = planner.start()
-    segment = planner.segments[0]
-    epochs = 0
-    while time.perf_counter() - began < seconds:
-        runs, *_ = planner.advance(runs, segment)
-        epochs += config.evaluate_every
-    return planner.policy(runs[0].best_policy), epochs
+    plan = train(planner, [StopWhen(lambda: time.perf_counter() - began >= seconds)])
+    return plan.best_policy, plan.samples.gradient_steps
 
 
 def compare(

@@ -94,20 +94,25 @@ def beside(name: str, episodes: int) -> None:
     import time
 
     import ilbo
+    from ilbo.planning.ilbo import ILBOTrainer, steps_of
 
     problems = [ilbo.make(name), ilbo.make(f"rddl:{name}")]
-    planners = [ilbo.Planner(problem, ilbo.ILBO(), (0,), episodes) for problem in problems]
+    config = ilbo.ILBO()
+    trainers = [ILBOTrainer.of(problem, config, episodes) for problem in problems]
+    planners = [ilbo.Planner(trainer, (0,), episodes) for trainer in trainers]
     runs = [planner.start() for planner in planners]
     times: list[list[float]] = [[], []]
-    for segment in planners[0].segments:
+    for segment in planners[0].segments_after(0):
         for i, planner in enumerate(planners):
             began = time.perf_counter()
             runs[i], *_ = planner.advance(runs[i], segment)
-            times[i].append((time.perf_counter() - began) / planner.steps(segment))
+            times[i].append(
+                (time.perf_counter() - began) / steps_of(segment, planner.problem.horizon, config)
+            )
     spent = [statistics.median(each[1:]) for each in times]  # the first segment also compiles
     for planner, run, problem, seconds in zip(planners, runs, problems, spent, strict=True):
-        (last,) = planner.split(run)
-        result = ilbo.evaluate(problems[0], planner.policy(planner.final(last)), 7, 1024)
+        (policy,), _ = planner.policies(run)
+        result = ilbo.evaluate(problems[0], policy, 7, 1024)
         low, high = result.ci95
         print(
             f"{problem.name}: {result.mean:.0f} [{low:.0f}, {high:.0f}] after {episodes} episodes, "

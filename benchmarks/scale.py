@@ -25,6 +25,7 @@ import numpy as np
 import ilbo
 from ilbo.experiments.statistics import spread
 from ilbo.experiments.study import markdown_table
+from ilbo.planning.ilbo import ILBOTrainer, steps_of
 from ilbo.planning.planner import Planner
 from ilbo.runs.results import evaluate_fresh
 from ilbo.storage.environment import processor
@@ -39,7 +40,8 @@ def device() -> str:
 
 def measure(problem: ilbo.Problem, config: ilbo.ILBO, seeds: int, repeats: int) -> dict:
     """Microseconds of a step of all seeds, compile time and peak memory."""
-    planner = Planner(problem, config, tuple(range(seeds)), 2_000)
+    trainer = ILBOTrainer.of(problem, config, 2_000)
+    planner = Planner(trainer, tuple(range(seeds)), 2_000)
     runs = planner.start()
     episodes = config.evaluate_every
     times = []
@@ -49,11 +51,12 @@ def measure(problem: ilbo.Problem, config: ilbo.ILBO, seeds: int, repeats: int) 
         jax.block_until_ready(best)
         times.append(time.perf_counter() - began)
     steady = float(np.median(times[1:]))
+    steps = steps_of(episodes, problem.horizon, config)
     stats = jax.devices()[0].memory_stats() or {}
     peak = stats.get("peak_bytes_in_use", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
     return {
         "problem": problem.name, "seeds": seeds, "layers": list(config.layers),
-        "parallel": config.parallel, "step_us": steady / planner.steps(episodes) * 1e6,
+        "parallel": config.parallel, "step_us": steady / steps * 1e6,
         "compile_s": times[0] - steady, "peak_mib": peak / 2**20,
         "device": device(),
     }  # fmt: skip

@@ -32,11 +32,14 @@ from jax.lax import optimization_barrier
 from jaxtyping import Array
 
 import ilbo
+from ilbo._cpu.products import is_tall, outer, times, times_transposed
 from ilbo.experiments.study import markdown_table
 from ilbo.nn.critic import ENCODING
-from ilbo.nn.layers import is_tall, outer, times, times_transposed
+from ilbo.planning.acting import explore
+from ilbo.planning.ilbo import ILBOTrainer
+from ilbo.planning.learning import update_critic, update_policy
 from ilbo.planning.planner import Planner
-from ilbo.planning.training import Trainer
+from ilbo.planning.targets import Slow
 from ilbo.storage import environment as versions
 
 TIMED = ("step", "floor", "act and store", "critic", "policy")
@@ -104,7 +107,7 @@ class Floor(eqx.Module):
     rolled: int = eqx.field(static=True)
 
     @classmethod
-    def of(cls, trainer: Trainer) -> Floor:
+    def of(cls, trainer: ILBOTrainer) -> Floor:
         problem = trainer.problem
         n, m, layers = problem.state_size, problem.action_size, list(trainer.config.layers)
         return cls(
@@ -113,7 +116,7 @@ class Floor(eqx.Module):
             Products.of([n + 1, ENCODING]),
             Products.of([m, ENCODING]),
             trainer.config,
-            trainer.rolled,
+            trainer.config.gradient.steps,
         )
 
     def value(self, batch, token):
@@ -165,7 +168,7 @@ class Floor(eqx.Module):
         return mild(self.policy_update(mild(self.critic_update(token))))
 
 
-def floor(trainer: Trainer, steps: int) -> Callable:
+def floor(trainer: ILBOTrainer, steps: int) -> Callable:
     """A program of the steps' matrix products alone: token [] → token []."""
 
     def step(products, token):
@@ -181,29 +184,38 @@ def floor(trainer: Trainer, steps: int) -> Callable:
     return lambda token: program(products, token)
 
 
-def whole(trainer: Trainer, steps: int) -> Callable:
+def whole(trainer: ILBOTrainer, steps: int) -> Callable:
     """A program of a number of steps: state → state."""
-    return eqx.filter_jit(donate="all")(lambda state: trainer.segment(state, steps)[0])
+
+    def program(state):
+        key, draw_key = jax.random.split(state.key)
+        state = eqx.tree_at(lambda s: s.key, state, key)
+        return trainer.train(state, trainer.draw(draw_key, steps), steps)[0]
+
+    return eqx.filter_jit(donate="all")(program)
 
 
-def parts(trainer: Trainer, steps: int) -> dict[str, Callable]:
+def parts(trainer: ILBOTrainer, steps: int) -> dict[str, Callable]:
     """Programs that run one part of the step over and over: state → state."""
+
+    networks, start, decay = trainer.networks, jnp.zeros(()), jnp.ones(())
 
     def over_and_over(update):
         def program(state):
-            slow, draws = trainer.slow(state), trainer.draw(state.key, steps)
+            slow, draws = Slow.of(networks, state), trainer.draw(state.key, steps)
             return jax.lax.scan(lambda s, d: (update(s, slow, d), None), state, draws)[0]
 
         return eqx.filter_jit(donate="all")(program)
 
     def act(state, _, draws):
-        return trainer.explore(state, draws)
+        return explore(networks, state, draws, start)
 
     def critic(state, slow, draws):
-        return trainer.update_critic(state, slow, draws.critic_rows[0])[0]
+        return update_critic(networks, state, slow, draws.critic_rows[0], decay)[0]
 
     def policy(state, slow, draws):
-        return trainer.update_policy(state, slow, *(x[0] for x in draws.for_policy))[0]
+        each = tuple(x[0] for x in draws.for_policy)
+        return update_policy(networks, state, slow, each, decay)[0]
 
     updates = {"act and store": act, "critic": critic, "policy": policy}
     return {name: over_and_over(update) for name, update in updates.items()}
@@ -220,13 +232,13 @@ def measure(
 ) -> dict:
     """Microseconds a step of the step, its floor and its parts, timed in turns."""
     config = ilbo.ILBO(layers=LAYERS[layers], depth=depth)
-    planner = Planner(problem, config, tuple(range(seeds)), 500, vectorise=False)
-    trainer = planner.trainer
+    trainer = ILBOTrainer.of(problem, config, 500)
+    planner = Planner(trainer, tuple(range(seeds)), 500, vectorise=False)
     products = floor(trainer, steps)
     programs = {"step": whole(trainer, steps)}
     if with_parts:
         programs |= parts(trainer, steps)
-    states = {name: [run.state for run in planner.start()] for name in programs}
+    states = {name: [seed.state for seed in planner.start()] for name in programs}
     compiling = {}
     for name, program in programs.items():
         began = time.perf_counter()

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from ilbo.mdp.problem import Problem
     from ilbo.mdp.simulate import Trajectories, simulate
     from ilbo.planning.config import ILBO
-    from ilbo.planning.planner import Plan, Planner, Record, plan
+    from ilbo.planning.estimators import Estimator
+    from ilbo.planning.loop import Hook, plan, train
+    from ilbo.planning.planner import Planner
+    from ilbo.planning.records import Plan, Record
+    from ilbo.planning.trainer import Trainer
     from ilbo.registry.names import make
     from ilbo.runs.loading import load_policy
     from ilbo.storage.policyfile import save_policy
@@ -41,7 +45,11 @@ _HOMES = {
     "ilbo.mdp.laws.gaussian": ("Gaussian",),
     "ilbo.mdp.laws.law": ("Law",),
     "ilbo.mdp.laws.product": ("Product",),
-    "ilbo.planning.planner": ("Plan", "Planner", "Record", "plan"),
+    "ilbo.planning.loop": ("Hook", "plan", "train"),
+    "ilbo.planning.planner": ("Planner",),
+    "ilbo.planning.records": ("Plan", "Record"),
+    "ilbo.planning.estimators": ("Estimator",),
+    "ilbo.planning.trainer": ("Trainer",),
     "ilbo.runs.loading": ("load_policy",),
     "ilbo.storage.policyfile": ("save_policy",),
     "ilbo.mdp.evaluate": ("Evaluation", "compare", "evaluate"),
@@ -51,7 +59,7 @@ avoid_wrong_sums()
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name in _HOME:
         globals()[name] = value = getattr(importlib.import_module(_HOME[name]), name)
         return value

@@ -18,3 +18,9 @@ def suggest(name: str, choices: Iterable[str], otherwise: str) -> str:
     """ "did you mean ...?" with the nearest of the choices, or what to say where none is near."""
     near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else otherwise
+
+
+def check_setting(good: object, name: str, wanted: str, value: object) -> None:
+    """Raises unless a setting is good; says what it must be, and what it is."""
+    if not good:
+        raise UserError(f"The setting {name} must be {wanted}; it is {value!r}.")

@@ -10,7 +10,7 @@ from tiny_rddl import text, write
 import ilbo
 from ilbo.adapters.pyrddlgym import PolicyAgent, environment
 from ilbo.mdp.simple import Random
-from ilbo.nn.policy import Policy
+from ilbo.nn.policy import Layers, Policy
 
 MIXED = dict(
     more="open(tank) : { action-fluent, bool, default = false };\n"
@@ -99,7 +99,7 @@ def test_hidden_component_is_no_part_of_what_pyrddlgym_gives(tmp_path):
 
 def test_policy_network_acts_in_pyrddlgym():
     problem = ilbo.make("rddl:navigation-3")
-    policy = Policy.init(jax.random.key(0), problem, (16,))
+    policy = Policy.init(jax.random.key(0), problem, Layers((16,)))
     agent = PolicyAgent(problem, policy)
     action = agent.sample_action(environment(problem).reset()[0])
     np.testing.assert_allclose(list(action.values()), policy(problem.initial_state), rtol=1e-6)

@@ -10,16 +10,17 @@ import pytest
 from scipy.optimize import minimize
 
 import ilbo
-from ilbo.baselines import ThroughTime, ThroughTimePlanner, hindsight, plan_through_time
+from ilbo.baselines import ThroughTime, ThroughTimeTrainer, hindsight, plan_through_time
 from ilbo.baselines import straight_line as make_straight_line
 from ilbo.baselines.limit import fractions
 from ilbo.baselines.open_loop import clip, evaluation_noise, follow
-from ilbo.baselines.through_time import Trainer, total_rewards
+from ilbo.baselines.through_time import total_rewards
 from ilbo.mdp.bounds import within
 from ilbo.mdp.simple import Midpoint
 from ilbo.mdp.simulate import draw_noise, roll
-from ilbo.nn.policy import Policy
-from ilbo.planning.planner import TEST_SEED
+from ilbo.nn.policy import Layers, Policy
+from ilbo.planning.planner import TEST_SEED, Planner
+from ilbo.planning.records import Samples
 
 TINY = ThroughTime(layers=(8,), epochs=6, batch=4, evaluate_every=2, test_episodes=8, rate=1e-2)
 
@@ -57,7 +58,7 @@ def tiny_plan():
 
 def test_return_through_time_is_that_of_the_rollout():
     for problem in (walk(start=(5.0, -2.5), sigma=3.0, horizon=12), ilbo.make("reservoir-10")):
-        policy = Policy.init(jax.random.key(0), problem, (16,))
+        policy = Policy.init(jax.random.key(0), problem, Layers((16,)))
         noise = draw_noise(problem.model, jax.random.key(1), (problem.horizon, 5))
         starts = jnp.broadcast_to(problem.initial_state, (5, problem.state_size))
         expected = roll(problem.model, policy, noise, jax.random.key(2), starts)
@@ -70,8 +71,8 @@ def test_return_through_time_is_that_of_the_rollout():
 def test_gradient_through_time_is_that_of_a_plain_loop():
     problem = walk(horizon=3)
     config = ThroughTime(layers=(4,), batch=2)
-    trainer = Trainer(problem, config, jnp.array(1.0))
-    network = Policy.init(jax.random.key(0), problem, (4,)).network
+    trainer = ThroughTimeTrainer.of(problem, config)
+    network = Policy.init(jax.random.key(0), problem, Layers((4,))).network
     noise = draw_noise(problem.model, jax.random.key(1), (3, 2))
 
     def loss(network):
@@ -92,9 +93,9 @@ def test_gradient_through_time_is_that_of_a_plain_loop():
 def test_squared_loss_is_the_mean_of_squared_returns():
     problem = walk()
     noise = draw_noise(problem.model, jax.random.key(1), (problem.horizon, 6))
-    network = Policy.init(jax.random.key(0), problem, (4,)).network
+    network = Policy.init(jax.random.key(0), problem, Layers((4,))).network
     trainers = [
-        Trainer(problem, ThroughTime(layers=(4,), loss=loss), jnp.array(1.0))
+        ThroughTimeTrainer.of(problem, ThroughTime(layers=(4,), loss=loss))
         for loss in ("linear", "squared")
     ]
     policy = trainers[0].policy(network)
@@ -128,7 +129,7 @@ def test_history_best_and_samples(tiny_plan):
         starts = jnp.broadcast_to(problem.initial_state, (config.test_episodes, 2))
         tested = roll(problem.exact, policy, noise, key, starts)
         assert float(tested.rewards.sum(axis=1).mean()) == pytest.approx(best[-1], rel=1e-5)
-    assert tiny_plan.samples == ilbo.planning.planner.Samples(
+    assert tiny_plan.samples == Samples(
         episodes=24,
         transitions=96,
         model_evaluations=0,
@@ -144,13 +145,13 @@ def test_a_seed_gives_the_same_alone_and_among_others(tiny_plan):
 
 
 def test_vectorised_seeds_agree_with_single_ones(tiny_plan):
-    planner = ThroughTimePlanner(walk(), TINY, (0, 1), vectorise=True)
-    runs = planner.start()
-    for segment in planner.segments:
-        runs, _, current, best = planner.advance(runs, segment)
+    planner = Planner(ThroughTimeTrainer.of(walk(), TINY), (0, 1), TINY.episodes, vectorise=True)
+    seeds = planner.start()
+    for segment in planner.segments_after(0):
+        seeds, _, current, best = planner.advance(seeds, segment)
     np.testing.assert_allclose(current, [h[-1].current for h in tiny_plan.history], rtol=1e-4)
     np.testing.assert_allclose(best, [h[-1].best for h in tiny_plan.history], rtol=1e-4)
-    assert [int(run.state.epoch) for run in planner.split(runs)] == [6, 6]
+    assert [int(seed.state.epoch) for seed in planner.split(seeds)] == [6, 6]
 
 
 def test_a_longer_run_passes_through_the_shorter_one(tiny_plan):

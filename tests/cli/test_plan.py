@@ -18,7 +18,7 @@ from ilbo.cli import fields
 from ilbo.cli import plan as cli_plan
 from ilbo.cli.main import main, parse
 from ilbo.cli.progress import TrainingProgress
-from ilbo.planning.planner import Record
+from ilbo.planning.records import Record
 from ilbo.runs import results
 from ilbo.runs.loading import load_policy
 from ilbo.runs.saved import read_run

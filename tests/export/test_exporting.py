@@ -13,14 +13,14 @@ from ilbo.errors import UserError
 from ilbo.export import policy as exporting
 from ilbo.export.onnx import convert
 from ilbo.export.policy import export_policy
-from ilbo.nn.policy import Policy
+from ilbo.nn.policy import Layers, Policy
 from ilbo.runs.loading import load_policy
 
 
 @pytest.fixture(scope="module", params=["navigation-3", "reservoir-10"])
 def exported(request, tmp_path_factory):
     problem = ilbo.make(request.param)
-    policy = Policy.init(jax.random.key(0), problem, (16, 8))
+    policy = Policy.init(jax.random.key(0), problem, Layers((16, 8)))
     folder = tmp_path_factory.mktemp("exported")
     return problem, policy, export_policy(policy, problem, folder, onnx=True)
 
@@ -101,7 +101,7 @@ def test_stablehlo_that_calls_foreign_code_is_refused(tmp_path):
 
 def test_a_wrong_export_is_found_out_and_not_written(tmp_path, monkeypatch):
     problem = tiny_runs.problem()
-    policy = Policy.init(jax.random.key(0), problem, (4,))
+    policy = Policy.init(jax.random.key(0), problem, Layers((4,)))
     right = exporting._run_stablehlo
     monkeypatch.setattr(exporting, "_run_stablehlo", lambda *args: right(*args) + 0.01)
     with pytest.raises(UserError, match="does not do what the policy does"):

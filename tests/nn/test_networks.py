@@ -1,5 +1,3 @@
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +10,9 @@ import ilbo
 from ilbo.mdp.bounds import in_units_of_bounds, into_bounds
 from ilbo.mdp.simple import Random
 from ilbo.nn.critic import Critic
-from ilbo.nn.frozen import frozen_critic, frozen_policy
-from ilbo.nn.layers import MLP, Folded, Hidden, across, pack
-from ilbo.nn.policy import Policy
+from ilbo.nn.mlp import MLP, Hidden
+from ilbo.nn.parameters import pack
+from ilbo.nn.policy import Layers, Policy
 
 bound = st.one_of(st.floats(-1e3, 1e3, width=32), st.just(np.inf))
 
@@ -40,7 +38,7 @@ def test_units_of_bounds_are_plus_and_minus_one():
 @pytest.mark.parametrize("layers", [(2048,), (256, 128, 64, 32)])
 def test_policy_and_critic_of_both_shapes(name, layers):
     problem = ilbo.make(name)
-    policy = Policy.init(jax.random.key(0), problem, layers)
+    policy = Policy.init(jax.random.key(0), problem, Layers(layers))
     critic = Critic.init(jax.random.key(1), problem, layers)
     assert [layer.scale.shape[0] for layer in policy.network.hidden] == list(layers)
     states = problem.starts(jax.random.key(2), (16,))
@@ -54,7 +52,7 @@ def test_policy_and_critic_of_both_shapes(name, layers):
 
 def test_the_first_layer_sees_how_far_a_state_lies_from_the_centre():
     problem = ilbo.make("navigation-3")
-    policy = Policy.init(jax.random.key(0), problem, (64,))
+    policy = Policy.init(jax.random.key(0), problem, Layers((64,)))
     center = policy.scaling.center
     near, far = policy(center + 1.0), policy(center + 8.0)
     assert float(jnp.max(jnp.abs(near - far))) > 1e-3
@@ -65,7 +63,7 @@ def test_the_first_layer_sees_how_far_a_state_lies_from_the_centre():
 def test_a_network_and_its_derivatives_are_those_of_the_formula(batch, width):
     """Layers have derivatives of their own, for speed, and the wide one is folded."""
     network = MLP.init(jax.random.key(0), 3, (width, 8), 2, gain=1.0)
-    assert isinstance(network.hidden[0].quick(), Folded) == (width == 256)
+    assert network.hidden[0].arrays.is_wide == (width == 256)
     shaken = jax.tree.map(lambda x: x + 0.3 * jnp.sin(jnp.arange(x.size).reshape(x.shape)), network)
     x = jax.random.normal(jax.random.key(1), (*batch, 3))
 
@@ -94,20 +92,20 @@ def test_a_folded_layer_is_right_near_and_far(distance):
     y = rows @ weight + bias
     y -= y.mean(1, keepdims=True)
     wanted = np.maximum(y / np.sqrt((y * y).mean(1, keepdims=True) + 1e-5), 0)
-    np.testing.assert_allclose(Folded.of(layer)(x), wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(layer(x), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("layers", [(32, 16), (1024,), (1024, 16)])
 def test_a_frozen_policy_is_the_same_function_with_the_same_slopes(layers):
     problem = ilbo.make("reservoir-10")
-    policy = Policy.init(jax.random.key(0), problem, layers)
+    policy = Policy.init(jax.random.key(0), problem, Layers(layers))
     policy = jax.tree.map(lambda x: x + 0.01 * jnp.cos(jnp.arange(x.size)).reshape(x.shape), policy)
     states = problem.starts(jax.random.key(1), (20,))
 
     @jax.jit
     @jax.vmap
     def both(state):
-        fast = frozen_policy(policy)
+        fast = policy.fixed()
         return (policy(state), jax.jacrev(policy)(state)), (fast(state), jax.jacrev(fast)(state))
 
     for wanted, found in zip(*both(states), strict=True):
@@ -128,39 +126,25 @@ def test_a_frozen_critic_is_the_same_function_with_the_same_slopes(layers):
         slopes = jax.grad(lambda s, a: jnp.sum(critic(s, a, times)), (0, 1))(states, actions)
         return values, *slopes
 
-    for wanted, found in zip(all_of(critic), all_of(frozen_critic(critic)), strict=True):
+    for wanted, found in zip(all_of(critic), all_of(critic.fixed()), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_parameters_packed_and_back():
     problem = ilbo.make("navigation-3")
     layers = (128, 64, 4)
-    policy = Policy.init(jax.random.key(0), problem, layers)
+    policy = Policy.init(jax.random.key(0), problem, Layers(layers))
     packed = pack(policy.network)
     assert [part.shape for part in packed] == [(128, 64), (2 * 128 + 3 * (128 + 64 + 4) + 266,)]
-    again = Policy.of(packed, problem, layers)
+    again = Policy.of(packed, problem, Layers(layers))
     jax.tree.map(np.testing.assert_array_equal, policy, again)
 
 
 def test_a_large_matrix_of_few_columns_is_packed_transposed():
     problem = ilbo.make("reservoir-20")
-    policy = Policy.init(jax.random.key(0), problem, (2048,))
+    policy = Policy.init(jax.random.key(0), problem, Layers((2048,)))
     first, last, _ = pack(policy.network)
     np.testing.assert_array_equal(first, policy.network.hidden[0].dense.weight)
     np.testing.assert_array_equal(last, policy.network.output.weight.T)
-    again = Policy.of(pack(policy.network), problem, (2048,))
+    again = Policy.of(pack(policy.network), problem, Layers((2048,)))
     jax.tree.map(np.testing.assert_array_equal, policy, again)
-
-
-@pytest.mark.parametrize("rows", [3, 40])
-@pytest.mark.parametrize("batch", [(), (5,), (2, 5)])
-def test_products_across_rows(batch, rows):
-    """Of few and of many, which go different ways, and of those that only vmap makes many."""
-    x = jax.random.normal(jax.random.key(0), (6, *batch, 7))
-    matrix = jax.random.normal(jax.random.key(1), (6, rows, 7))
-    close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5)
-    close(across(x, matrix[0]), np.einsum("...n,mn->...m", x, matrix[0]))
-    shared = jax.vmap(across, (0, None))(x, matrix[0])
-    close(shared, np.einsum("...n,mn->...m", x, matrix[0]))
-    close(jax.vmap(across)(x, matrix), np.einsum("k...n,kmn->k...m", x, matrix))
-    close(jax.vmap(across, (None, 0))(x[0], matrix), np.einsum("...n,kmn->k...m", x[0], matrix))

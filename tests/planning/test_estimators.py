@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import ilbo
-from ilbo.nn.policy import Policy
-from ilbo.planning import bound
+from ilbo.nn.policy import Layers, Policy
+from ilbo.planning.estimators import CriticOnly, Pathwise, Score
+from ilbo.planning.estimators.point import ActionGradient, Point, Sample
+from ilbo.planning.pull_back import pull_back
 from ilbo.planning.store import Store, Transition
 
 GAMMA = 0.95
@@ -27,11 +29,11 @@ def critic(state, action, steps_left):
 
 
 def estimators():
-    shared = (linear.Linear(), critic, linear.Gain(), GAMMA)
-    yield "pathwise", bound.Pathwise(*shared, 1), 1
+    at = Point(linear.Linear(), critic, linear.Gain(), GAMMA)
+    yield "pathwise", at, Pathwise(depth=1, window=1)
     for baseline in ("none", "value", "leave-one-out"):
-        yield f"score, {baseline}", bound.Score(*shared, baseline, False), 4
-    yield "score, stored", bound.Score(*shared, "value", True), 1
+        yield f"score, {baseline}", at, Score(draws=4, baseline=baseline)
+    yield "score, stored", at, Score(draws=1, next_states="stored", baseline="value")
 
     def q(state, action, steps_left):
         moved = jnp.array(linear.A) @ state + jnp.array(linear.B) @ action
@@ -39,10 +41,10 @@ def estimators():
         reward = linear.Linear().reward(state, action, moved)
         return reward + GAMMA * (value(moved, 0) - noise)
 
-    yield "critic", bound.CriticOnly(linear.Linear(), q, linear.Gain(), GAMMA), 1
+    yield "critic", Point(linear.Linear(), q, linear.Gain(), GAMMA), CriticOnly()
 
 
-def estimates(estimator, draws, count=20_000, steps=1, state=STATE):
+def estimates(at, estimator, draws, count=20_000, steps=1, state=STATE):
     """[count, 2] independent estimates of g at the state, on policy."""
     model, policy = linear.Linear(), linear.Gain()
     noise = jax.random.normal(jax.random.key(3), (count, draws, steps, 2))
@@ -51,26 +53,25 @@ def estimates(estimator, draws, count=20_000, steps=1, state=STATE):
     def one(xi):
         action = policy(state)
         moved = model.transition(state, action, xi[0, 0])
-        sample = bound.Sample(state, jnp.array(1000), xi, moved)
-        return estimator(sample).gradients[0]
+        sample = Sample(state, jnp.array(1000), xi, moved)
+        return estimator(at, sample).gradients[0]
 
     return np.asarray(jax.jit(jax.vmap(one))(noise), np.float64)
 
 
-@pytest.mark.parametrize(("name", "estimator", "draws"), list(estimators()))
-def test_mean_is_the_exact_gradient(name, estimator, draws):
-    found = estimates(estimator, draws)
+@pytest.mark.parametrize(("name", "at", "estimator"), list(estimators()))
+def test_mean_is_the_exact_gradient(name, at, estimator):
+    found = estimates(at, estimator, estimator.draws)
     error = found.std(axis=0) / np.sqrt(len(found))
     assert np.all(np.abs(found.mean(axis=0) - EXACT) < 4.5 * error + 1e-4 * np.abs(EXACT))
 
 
 def test_variances_are_ordered_as_theory_says():
     spread = {
-        name: estimates(estimator, 4).var(axis=0).sum()
-        for name, estimator, draws in estimators()
-        if draws == 4
+        name: estimates(at, estimator, 4).var(axis=0).sum()
+        for name, at, estimator in estimators()
+        if estimator.draws == 4 or name == "pathwise"
     }
-    spread["pathwise"] = estimates(next(iter(estimators()))[1], 4).var(axis=0).sum()
     assert spread["score, leave-one-out"] < 0.8 * spread["score, value"]
     assert spread["score, value"] < 0.8 * spread["score, none"]
     assert spread["pathwise"] < 0.8 * spread["score, leave-one-out"]
@@ -90,23 +91,22 @@ def test_baseline_alone_averages_to_zero():
     assert np.all(np.abs(found.mean(axis=0)) < 4.5 * found.std(axis=0) / np.sqrt(len(found)))
 
 
-def antithetic(estimator, steps, state, steps_left):
+def antithetic(at, estimator, steps, state, steps_left):
     """Mean of g over ± noise: exact for quadratic values, whose gradient is linear in the noise."""
     noise = jax.random.normal(jax.random.key(5), (1, steps, 2))
     state = jnp.array(state)
 
-    def at(xi):
-        sample = bound.Sample(state, jnp.array(steps_left), xi, state)
-        return estimator(sample)
+    def along(xi):
+        return estimator(at, Sample(state, jnp.array(steps_left), xi, state))
 
-    first, second = at(noise), at(-noise)
+    first, second = along(noise), along(-noise)
     return (first.gradients + second.gradients) / 2
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 9])
 def test_every_depth_gives_the_same_gradient_with_an_exact_critic(depth):
-    estimator = bound.Pathwise(linear.Linear(), critic, linear.Gain(), GAMMA, 1)
-    gradients = antithetic(estimator, depth, STATE, 1000)
+    at = Point(linear.Linear(), critic, linear.Gain(), GAMMA)
+    gradients = antithetic(at, Pathwise(depth=depth, window=1), depth, STATE, 1000)
     np.testing.assert_allclose(gradients[0], EXACT, rtol=2e-4)
 
 
@@ -118,8 +118,9 @@ def test_windows_stop_at_the_horizon(window, steps_left):
         at = jnp.array([entry[0] for entry in table])[left]
         return -state @ at @ state - jnp.array([entry[1] for entry in table])[left]
 
-    estimator = bound.Pathwise(linear.Linear(), timed, linear.Gain(), 1.0, window)
-    gradients = antithetic(estimator, window + 3, STATE, steps_left)
+    at = Point(linear.Linear(), timed, linear.Gain(), 1.0)
+    estimator = Pathwise(depth=4, window=window)
+    gradients = antithetic(at, estimator, estimator.steps, STATE, steps_left)
     exact = linear.action_gradient(
         STATE, linear.K @ STATE, 1.0, linear.values(1.0, steps_left - 1)[0]
     )
@@ -150,7 +151,7 @@ def test_replayed_noise_gives_next_states_as_fresh_noise_does():
 
 def test_pull_back_is_the_gradient_of_the_weighted_actions():
     problem = ilbo.make("reservoir-10")
-    policy = Policy.init(jax.random.key(0), problem, (16, 8))
+    policy = Policy.init(jax.random.key(0), problem, Layers((16, 8)))
     states = problem.starts(jax.random.key(1), (5, 3))
     g = jax.random.normal(jax.random.key(2), (5, 3, 10))
     weights = jnp.array([1.0, 0.5, 0, 2, 1])
@@ -159,9 +160,9 @@ def test_pull_back_is_the_gradient_of_the_weighted_actions():
         actions = eqx.tree_at(lambda p: p.network, policy, network)(states)
         return jnp.sum(weights[:, None, None] * actions * g) / 15
 
-    gradient = bound.ActionGradient(states, g, jnp.zeros(5))
+    gradient = ActionGradient(states, g, jnp.zeros(5))
     for found, exact in zip(
-        jax.tree.leaves(bound.pull_back(policy, gradient, weights)[0]),
+        jax.tree.leaves(pull_back(policy, gradient, weights)[0]),
         jax.tree.leaves(jax.grad(objective)(policy.network)),
         strict=True,
     ):
@@ -170,14 +171,23 @@ def test_pull_back_is_the_gradient_of_the_weighted_actions():
 
 def test_inward_slope_frees_an_action_stuck_at_its_bound():
     problem = ilbo.make("navigation-3")
-    policy = Policy.init(jax.random.key(0), problem, (8,))
+    policy = Policy.init(jax.random.key(0), problem, Layers((8,)))
     stuck = eqx.tree_at(lambda p: p.network.output.bias, policy, jnp.full(2, 12.0))
     states = problem.initial_state[None, None]
 
     def length(push, inward):
-        g = bound.ActionGradient(states, jnp.full((1, 1, 2), push), jnp.zeros(1))
-        gradient, _ = bound.pull_back(stuck, g, jnp.ones(1), inward)
+        g = ActionGradient(states, jnp.full((1, 1, 2), push), jnp.zeros(1))
+        gradient, _ = pull_back(stuck, g, jnp.ones(1), inward)
         return float(jnp.linalg.norm(gradient.output.bias))
 
     assert length(-1.0, 0.2) > 1e3 * length(-1.0, 0.0)
     assert length(+1.0, 0.2) == length(+1.0, 0.0)
+
+
+def test_an_estimator_says_what_it_takes():
+    assert Pathwise(draws=2, depth=10, window=4).model_evaluations(32) == 32 * 2 * 13
+    assert Score(draws=8, depth=2).model_evaluations(32) == 32 * 8 * 2
+    stored = Score(draws=1, next_states="stored", baseline="value")
+    assert (stored.steps, stored.model_evaluations(32)) == (1, 0)
+    assert CriticOnly().model_evaluations(32) == 0
+    assert (Pathwise.needs_density, Score.needs_density) == (False, True)

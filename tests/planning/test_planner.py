@@ -7,8 +7,8 @@ import pytest
 import tiny_runs
 
 import ilbo
-from ilbo.nn.layers import pack
-from ilbo.planning.planner import Planner
+from ilbo.nn.parameters import pack
+from ilbo.planning.estimators import Pathwise
 
 
 def leaves(policy):
@@ -29,13 +29,13 @@ def test_a_seed_gives_the_same_bits_alone_and_among_others():
 
 def test_one_vectorised_program_trains_as_the_single_ones_do():
     problem = tiny_runs.problem()
-    planner = Planner(problem, tiny_runs.CONFIG, (0, 1), 4, vectorise=True)
-    runs = planner.start()
-    for segment in planner.segments:
-        runs, _, current, best = planner.advance(runs, segment)
+    planner = tiny_runs.planner(problem, seeds=(0, 1), episodes=4, vectorise=True)
+    seeds = planner.start()
+    for segment in planner.segments_after(0):
+        seeds, _, current, best = planner.advance(seeds, segment)
     assert current.shape == best.shape == (2,)
     single = ilbo.plan(problem, tiny_runs.CONFIG, seed=1, episodes=4)
-    together = list(planner.split(runs))[1].state.found
+    together = list(planner.split(seeds))[1].held
     for found, wanted in zip(together, pack(single.policy.network), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
@@ -95,6 +95,7 @@ def test_the_score_needs_a_density_and_says_why_there_is_none():
     [
         {"estimator": "score", "draws": 2},
         {"estimator": "score", "baseline": "value", "next_states": "stored"},
+        {"estimator": Pathwise(draws=2, depth=2, window=2)},
         {"estimator": "critic"},
         {"next_states": "fresh", "draws": 2},
         {"critic": "discounted", "optimizer": "rmsprop"},

@@ -1,3 +1,5 @@
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -51,7 +53,7 @@ def test_a_loop_updates_the_ring_in_place():
 
     program = jax.jit(
         lambda rows, count: jax.lax.scan(
-            step, Store(rows, count, (2, 1, 2)), jnp.arange(50)
+            step, Store(rows, count, (2, 1, 2), 1), jnp.arange(50)
         )[0].rows,
         donate_argnums=0,
     )  # fmt: skip
@@ -75,3 +77,34 @@ def test_prioritised_rows_are_picked_in_proportion():
     assert not share[4:].any()
     assert weights[0] == pytest.approx(1.0)  # the rarest pick counts most
     assert float(weights[-1]) < 0.2
+
+
+@pytest.mark.parametrize("prioritised", [False, True])
+@pytest.mark.parametrize("added", [3, 8, 11])
+def test_a_saved_store_is_the_same_again_and_holds_only_what_was_written(added, prioritised):
+    store = Store.init((2, 1, 2), 16, 2, prioritised)
+    for i in range(added):
+        keys = jax.random.split(jax.random.key(i), 4)
+        state, following, noise = (jax.random.normal(key, (2, 2)) for key in keys[:3])
+        action, left = jax.random.normal(keys[3], (2, 1)), jnp.array([i, i + 1])
+        rewards, ended = jnp.arange(2.0), jnp.array([False, True])
+        store = store.add(Transition(state, action, noise, following, rewards, left, ended))
+    saved = store.saved()
+    assert saved["columns"].shape[1] == min(2 * added, 16)
+    again = Store.init((2, 1, 2), 16, 2, prioritised).restored(saved)
+    jax.tree.map(np.testing.assert_array_equal, again, store)
+
+
+def test_next_states_that_are_the_following_states_cost_nothing():
+    store = Store.init((2, 1, 2), 16, 1)
+    path = jax.random.normal(jax.random.key(0), (9, 2))
+    for state, following in itertools.pairwise(path):
+        store = store.add(
+            Transition(
+                state[None], jnp.ones((1, 1)), jnp.ones((1, 2)), following[None], jnp.ones(1),
+                jnp.ones(1, int), jnp.zeros(1, bool),
+            )
+        )  # fmt: skip
+    columns = store.saved()["columns"]
+    assert not columns[5:7, :-1].any()
+    assert columns[5:7, -1].all()

@@ -9,12 +9,12 @@ import tiny_runs
 
 import ilbo
 from ilbo.mdp.simulate import Trial
-from ilbo.nn.layers import pack
-from ilbo.planning.ascent import sum_of_squares
+from ilbo.nn.parameters import pack
+from ilbo.planning.ilbo import ILBOTrainer
+from ilbo.planning.learning import choose
 from ilbo.planning.planner import make_test
 from ilbo.planning.preference import MEMORY, remember
 from ilbo.planning.store import Transition
-from ilbo.planning.training import Trainer
 
 
 class Scalar(ilbo.Model):
@@ -50,20 +50,22 @@ def test_the_critic_converges_to_the_exact_q_of_a_linear_quadratic_problem():
         own_start=0.0, exploration=0.5, final_exploration=0.5, parallel=8, target_rate=0.02,
         critic_batch=64,
     )  # fmt: skip
-    trainer = Trainer.of(problem, config, episodes=6_000)
-    state = trainer.init(jax.random.key(0))
+    trainer = ILBOTrainer.of(problem, config, episodes=6_000)
+    state, _ = trainer.init(jax.random.key(0))
     # A policy whose output layer is 0 takes the middle of its bounds, a = 0.
     network = trainer.policy(state.policy).network
     silence = jax.tree.map(jnp.zeros_like, network.output)
     silent = pack(eqx.tree_at(lambda n: n.output, network, silence))
     state = eqx.tree_at(lambda s: (s.policy, s.slow_policy), state, (silent, silent))
-    state, _ = eqx.filter_jit(lambda t, s: t.segment(s, 3_000))(trainer, state)
+    segment = eqx.filter_jit(lambda t, s: t.segment(s, 6_000, jnp.array(6_000)))
+    state, _ = segment(trainer, state)
     assert int(state.fault) == 0
     grid = [(s, a, k) for s in (-1.0, 0.0, 1.0) for a in (-0.5, 0.0, 0.5) for k in (1, 2, 3, 4)]
-    critic = trainer.critic(state.critic)
+    critic = trainer.networks.critic(state.critic)
     found = [
         float(
-            state.reward_scale * trainer.value(critic, jnp.array([s]), jnp.array([a]), jnp.array(k))
+            state.reward_scale
+            * trainer.networks.value(critic, jnp.array([s]), jnp.array([a]), jnp.array(k))
         )
         for s, a, k in grid
     ]
@@ -75,14 +77,17 @@ def test_the_critic_converges_to_the_exact_q_of_a_linear_quadratic_problem():
 
 def test_preferred_states_are_weighted_so_that_means_stay_unbiased():
     problem = ilbo.make("navigation-3")
-    trainer = Trainer.of(problem, ilbo.ILBO(layers=(8,), policy_batch=4, candidates=4), episodes=10)
-    state = eqx.filter_jit(lambda t, k: t.segment(t.init(k), 60)[0])(trainer, jax.random.key(0))
+    trainer = ILBOTrainer.of(
+        problem, ilbo.ILBO(layers=(8,), policy_batch=4, candidates=4), episodes=10
+    )
+    train = eqx.filter_jit(lambda t, k: t.segment(t.init(k)[0], 12, jnp.array(12))[0])
+    state = train(trainer, jax.random.key(0))
     table = jax.random.uniform(jax.random.key(1), (problem.horizon + 1,)) ** 8
     state = eqx.tree_at(lambda s: s.strength, state, table)
     rows = jax.random.uniform(jax.random.key(2), (16,))
     candidates = state.store.take(state.store.recent(rows, 5_000))
     picks = (jnp.arange(4_096) + 0.5) / 4_096
-    chosen, weights = jax.vmap(lambda pick: trainer.choose(state, rows, pick))(picks)
+    chosen, weights = jax.vmap(lambda pick: choose(trainer.config, state, rows, pick))(picks)
     assert float(jnp.max(weights) / jnp.min(weights)) > 3  # there is something to make up for
     means = jnp.mean(weights[..., None] * chosen.state, axis=(0, 1))
     np.testing.assert_allclose(means, jnp.mean(candidates.state, axis=0), rtol=2e-3)
@@ -96,11 +101,11 @@ def test_slow_copies_follow_every_few_steps_for_all_of_them(updates):
     config = dataclasses.replace(
         tiny_runs.CONFIG, parallel=1, updates=updates, target_rate=rate, target_every=4
     )
-    trainer = Trainer.of(tiny_runs.problem(), config, episodes=4)
-    start = trainer.init(jax.random.key(0))
+    trainer = ILBOTrainer.of(tiny_runs.problem(), config, episodes=4)
+    start, _ = trainer.init(jax.random.key(0))
     draws = trainer.draw(jax.random.key(1), 6)
     after_3, after_4, after_6 = (
-        trainer.train(start, jax.tree.map(lambda x, n=n: x[:n], draws))[0] for n in (3, 4, 6)
+        trainer.train(start, jax.tree.map(lambda x, n=n: x[:n], draws), n)[0] for n in (3, 4, 6)
     )
 
     def followed(slow, fast, steps):
@@ -119,13 +124,13 @@ def test_slow_copies_follow_every_few_steps_for_all_of_them(updates):
                 np.testing.assert_allclose(found, part, rtol=1e-5, atol=1e-6)
 
 
-def test_fewer_steps_than_a_program_is_made_for_are_just_these():
-    trainer = Trainer.of(tiny_runs.problem(), tiny_runs.CONFIG, episodes=4)
-    start = trainer.init(jax.random.key(0))
-    segment = eqx.filter_jit(lambda t, s, most, steps: t.segment(s, most, steps))
-    few, wanted = segment(trainer, start, 5, None)
+def test_fewer_episodes_than_a_program_is_made_for_are_just_these():
+    trainer = ILBOTrainer.of(tiny_runs.problem(), tiny_runs.CONFIG, episodes=4)
+    start, _ = trainer.init(jax.random.key(0))
+    segment = eqx.filter_jit(lambda t, s, most, episodes: t.segment(s, most, episodes))
+    few, wanted = segment(trainer, start, 5, jnp.array(5))
     found, metrics = segment(trainer, start, 12, jnp.array(5))
-    assert found.step == 5
+    assert found.step == 5  # of 4 episodes side by side, 4 steps each
     for a, b in zip((*found.policy, *metrics), (*few.policy, *wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
@@ -135,19 +140,22 @@ DRIFT = tiny_runs.problem()
 TEST = make_test(DRIFT, 8)
 
 
-def always(trainer: Trainer, output: float):
+def always(trainer: ILBOTrainer, output: float):
     """Parameters of a policy whose network says the same everywhere."""
-    network = jax.tree.map(jnp.zeros_like, trainer.policy(trainer.init(jax.random.key(0)).policy))
+    _, parameters = trainer.init(jax.random.key(0))
+    network = jax.tree.map(jnp.zeros_like, trainer.policy(parameters))
     return pack(eqx.tree_at(lambda p: p.network.output.bias, network, jnp.full(1, output)).network)
 
 
-def settle(trainer: Trainer, found, newest, test: Trial):
-    """With noise 0 to replay."""
-    state = trainer.init(jax.random.key(0))
+def select(trainer: ILBOTrainer, held, newest, test: Trial):
+    """With noise 0 to replay: the parameters selected, and their test return."""
+    state, _ = trainer.init(jax.random.key(0))
     zeros, column = jnp.zeros(4), jnp.zeros((4, 1))
-    store = state.store.add(Transition(column, column, column, column, zeros, zeros, zeros))
-    state = eqx.tree_at(lambda s: (s.found, s.slow_policy, s.store), state, (found, newest, store))
-    return trainer.settle(state, test)
+    store = state.store.add(
+        Transition(column, column, column, column, zeros, zeros.astype(int), zeros > 0)
+    )
+    state = eqx.tree_at(lambda s: (s.slow_policy, s.store), state, (newest, store))
+    return trainer.select(state, held, test)[1:]
 
 
 def mean_return(policy, test: Trial) -> float:
@@ -166,24 +174,26 @@ def mean_return(policy, test: Trial) -> float:
 
 @pytest.mark.parametrize("newest_is_better", [True, False])
 @pytest.mark.parametrize("start", [1.0, -9.0])
-def test_the_policy_handed_out_earns_more_on_replayed_noise(newest_is_better, start):
+def test_the_policy_selected_earns_more_on_replayed_noise(newest_is_better, start):
     """Whatever the test says: from −9 the other one would be better."""
-    trainer = Trainer.of(DRIFT, dataclasses.replace(tiny_runs.CONFIG, own_start=1.0), episodes=4)
+    trainer = ILBOTrainer.of(
+        DRIFT, dataclasses.replace(tiny_runs.CONFIG, own_start=1.0), episodes=4
+    )
     good, bad = always(trainer, -0.5), always(trainer, 3.0)
     test = Trial(TEST.noise, jnp.full_like(TEST.starts, start))
     earns = mean_return(trainer.policy(good), test)
     assert (earns > mean_return(trainer.policy(bad), test)) == (start > 0)
     pair = (bad, good) if newest_is_better else (good, bad)
-    state, current = settle(trainer, *pair, test)
-    jax.tree.map(np.testing.assert_array_equal, state.found, good)
+    held, current = select(trainer, *pair, test)
+    jax.tree.map(np.testing.assert_array_equal, held, good)
     np.testing.assert_allclose(current, earns, rtol=1e-5)
 
 
-def test_without_a_guard_the_newest_policy_is_handed_out():
-    trainer = Trainer.of(DRIFT, dataclasses.replace(tiny_runs.CONFIG, guard=0), episodes=4)
+def test_without_a_guard_the_newest_policy_is_selected():
+    trainer = ILBOTrainer.of(DRIFT, dataclasses.replace(tiny_runs.CONFIG, guard=0), episodes=4)
     bad = always(trainer, 3.0)
-    state, current = settle(trainer, always(trainer, -0.5), bad, TEST)
-    jax.tree.map(np.testing.assert_array_equal, state.found, bad)
+    held, current = select(trainer, always(trainer, -0.5), bad, TEST)
+    jax.tree.map(np.testing.assert_array_equal, held, bad)
     np.testing.assert_allclose(current, mean_return(trainer.policy(bad), TEST), rtol=1e-5)
 
 
@@ -204,14 +214,18 @@ def test_rewards_of_any_scale_train_alike():
         problem = ilbo.Problem(
             model, name="scalar", initial_state=[0.5], horizon=4, region=(-1.5, 1.5)
         )
-        trainer = Trainer.of(problem, ilbo.ILBO(layers=(16,), depth=2, window=2), episodes=20)
-        segment = eqx.filter_jit(lambda t, s: t.segment(s, 40)[0])
-        return segment(trainer, trainer.init(jax.random.key(0))).policy
+        trainer = ILBOTrainer.of(problem, ilbo.ILBO(layers=(16,), depth=2, window=2), episodes=20)
+        segment = eqx.filter_jit(lambda t, s: t.segment(s, 40, jnp.array(40))[0])
+        return segment(trainer, trainer.init(jax.random.key(0))[0]).policy
 
     np.testing.assert_allclose(train(Scalar()), train(Loud()), rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (33,), (64, 96)])
-def test_sum_of_squares(shape):
-    x = jax.random.normal(jax.random.key(0), shape)
-    np.testing.assert_allclose(sum_of_squares(x), np.sum(np.float64(x) ** 2), rtol=1e-5)
+@pytest.mark.parametrize("guard", [0, 2])
+def test_a_policy_that_is_not_finite_is_never_selected(guard):
+    trainer = ILBOTrainer.of(DRIFT, dataclasses.replace(tiny_runs.CONFIG, guard=guard), episodes=4)
+    good = always(trainer, -0.5)
+    broken = jax.tree.map(lambda part: jnp.full_like(part, jnp.nan), good)
+    held, current = select(trainer, good, broken, TEST)
+    jax.tree.map(np.testing.assert_array_equal, held, good)
+    assert np.isfinite(current)

@@ -8,7 +8,7 @@ import ilbo
 from ilbo import plots
 from ilbo.errors import UserError
 from ilbo.mdp.simple import POLICIES
-from ilbo.planning.planner import Record
+from ilbo.planning.records import Record
 from ilbo.plots import canvas, grid
 
 

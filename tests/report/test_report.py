@@ -15,9 +15,10 @@ import ilbo
 import ilbo.baselines
 from ilbo.cli.main import main
 from ilbo.errors import UserError
-from ilbo.nn.policy import Policy
+from ilbo.nn.policy import Layers, Policy
 from ilbo.planning.config import ILBO
-from ilbo.planning.planner import Record
+from ilbo.planning.ilbo import count_samples
+from ilbo.planning.records import Record
 from ilbo.plots.pictures import draw_learning_curve
 from ilbo.report import parts
 from ilbo.report.page import write_report
@@ -39,7 +40,9 @@ def write_run(path: Path, problem, seeds=(0,), key=0, finished=True, tests=6) ->
                 Record(seed, 5 * (i + 1), value, value, 2.0, value, 3.0, 4.0, float(i))
                 for seed in seeds
             )
-        policies = [Policy.init(jax.random.key(key + seed), problem, LAYERS) for seed in seeds]
+        policies = [
+            Policy.init(jax.random.key(key + seed), problem, Layers(LAYERS)) for seed in seeds
+        ]
         folder.save_policies(problem, seeds, policies, policies)
         if finished:
             result = {"best_mean": -90.0, "best_means": [-90.0] * len(seeds), "seconds": 75.0}
@@ -97,7 +100,7 @@ def page_of_one(navigation) -> tuple[str, Text]:
 
 def test_one_run_has_figures_pictures_settings_and_sample_counts(page_of_one):
     page, said = page_of_one
-    policy = Policy.init(jax.random.key(0), ilbo.make("navigation-3"), LAYERS)
+    policy = Policy.init(jax.random.key(0), ilbo.make("navigation-3"), Layers(LAYERS))
     from ilbo.runs.results import evaluate_fresh
 
     (result,) = evaluate_fresh(ilbo.make("navigation-3"), [policy], FEW)
@@ -106,10 +109,9 @@ def test_one_run_has_figures_pictures_settings_and_sample_counts(page_of_one):
     assert "−90.00" in said  # the best tested policy
     assert page.count("<svg") == 3
     assert "Comparison" not in said
-    planner = ilbo.Planner(
-        ilbo.make("navigation-3"), ILBO(layers=LAYERS, episodes=30, evaluate_every=5), (0,)
-    )
-    assert f"{planner.samples(30).model_evaluations:,}" in said
+    config = ILBO(layers=LAYERS, episodes=30, evaluate_every=5)
+    samples = count_samples(config, ilbo.make("navigation-3").horizon, 30)
+    assert f"{samples.model_evaluations:,}" in said
 
 
 def test_settings_other_than_the_default_are_marked(page_of_one):

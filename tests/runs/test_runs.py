@@ -13,12 +13,13 @@ import tiny_runs
 
 import ilbo
 from ilbo.errors import UserError
-from ilbo.planning.planner import Planner
+from ilbo.planning.loop import StopWhen
+from ilbo.planning.loop import train as loop
 from ilbo.runs import settings
 from ilbo.runs.folder import RunFolder
 from ilbo.runs.layout import unused_folder
+from ilbo.runs.recorder import Recorder
 from ilbo.runs.saved import read_run
-from ilbo.runs.session import train
 from ilbo.storage import arrays as arrayfile
 from ilbo.storage.files import WriteError, write_atomically
 
@@ -28,7 +29,11 @@ SEEDS = (3, 4)
 def start(path, problem=None, seeds=SEEDS, **options):
     problem = problem or tiny_runs.problem()
     folder = RunFolder.create(path, problem, tiny_runs.CONFIG, seeds, **options)
-    return Planner(problem, tiny_runs.CONFIG, seeds), folder
+    return tiny_runs.planner(problem, seeds=seeds), folder
+
+
+def train(planner, folder, stop=lambda: False):
+    return loop(planner, [Recorder(folder), StopWhen(stop)])
 
 
 class StopAfter:
@@ -44,7 +49,7 @@ class StopAfter:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run that was never stopped, and its session."""
+    """A run that was never stopped, and its plan."""
     planner, folder = start(tmp_path_factory.mktemp("runs") / "whole")
     with folder:
         return folder.path, train(planner, folder)
@@ -55,14 +60,14 @@ def policy_files(path):
 
 
 def test_folder_tells_everything_about_the_run(whole):
-    path, session = whole
+    path, plan = whole
     run = read_run(path)
     assert run.config == tiny_runs.CONFIG
     assert run.seeds == SEEDS
     assert run.description["name"] == "drift"
     assert run.meta["packages"]["jax"] == jax.__version__
     assert run.result is None
-    assert run.history == session.plan.history
+    assert run.history == plan.history
     assert [r.episode for r in run.history[0]] == [2, 4, 6, 8, 10]
     lines = (path / "metrics.jsonl").read_text().splitlines()
     assert {json.loads(line)["seed"] for line in lines} == set(SEEDS)
@@ -70,23 +75,23 @@ def test_folder_tells_everything_about_the_run(whole):
 
 
 def test_saved_policies_are_those_of_the_plan(whole):
-    path, session = whole
+    path, plan = whole
     problem = tiny_runs.problem()
     run = read_run(path)
     for saved, kept in (
-        (run.policies(problem), session.plan.policies),
-        (run.policies(problem, best=True), session.plan.best_policies),
+        (run.policies(problem), plan.policies),
+        (run.policies(problem, best=True), plan.best_policies),
     ):
         for a, b in zip(saved, kept, strict=True):
             jax.tree.map(np.testing.assert_array_equal, a.network, b.network)
 
 
-def test_session_is_the_same_plan_as_without_a_folder(whole):
-    _, session = whole
+def test_plan_is_the_same_plan_as_without_a_folder(whole):
+    _, plan = whole
     plan = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seeds=SEEDS)
-    for a, b in zip(session.plan.policies, plan.policies, strict=True):
+    for a, b in zip(plan.policies, plan.policies, strict=True):
         jax.tree.map(np.testing.assert_array_equal, a.network, b.network)
-    assert session.plan.samples == plan.samples
+    assert plan.samples == plan.samples
 
 
 @pytest.mark.parametrize("questions", [0, 1, 3, 8])
@@ -94,12 +99,12 @@ def test_stopped_and_resumed_run_ends_with_the_same_bytes(whole, tmp_path, quest
     reference, _ = whole
     planner, folder = start(tmp_path / "run")
     with folder:
-        session = train(planner, folder, stop=StopAfter(questions))
-    assert session.stopped
-    assert session.episode < planner.episodes
+        plan = train(planner, folder, stop=StopAfter(questions))
+    assert plan.ending == "stopped"
+    assert plan.episode < planner.episodes
     with RunFolder(tmp_path / "run") as folder:
-        again = train(Planner(tiny_runs.problem(), tiny_runs.CONFIG, SEEDS), folder)
-    assert (again.stopped, again.episode) == (False, 10)
+        again = train(tiny_runs.planner(seeds=SEEDS), folder)
+    assert (again.ending, again.episode) == ("finished", 10)
     assert policy_files(tmp_path / "run") == policy_files(reference)
 
     def timeless(path):
@@ -112,8 +117,8 @@ def test_stopped_and_resumed_run_ends_with_the_same_bytes(whole, tmp_path, quest
 def test_tests_after_the_last_checkpoint_are_not_counted_twice(tmp_path):
     planner, folder = start(tmp_path / "run")
     with folder:
-        session = train(planner, folder, stop=StopAfter(3))
-        late = dataclasses.replace(session.plan.history[0][-1], episode=session.episode + 2)
+        plan = train(planner, folder, stop=StopAfter(3))
+        late = dataclasses.replace(plan.history[0][-1], episode=plan.episode + 2)
         folder.append([late])
     with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
         file.write('{"seed": 3, "episode": ')  # as a crash leaves it
@@ -128,9 +133,9 @@ def test_fault_keeps_the_last_good_policy_and_the_last_good_checkpoint(tmp_path)
     broken = tiny_runs.problem(tiny_runs.Drift(broken_above=jnp.array(-jnp.inf)))
     with folder:
         good = train(planner, folder, stop=StopAfter(3))
-        session = train(Planner(broken, tiny_runs.CONFIG, SEEDS), folder)
-    assert "reward is not finite at training step" in session.fault
-    assert session.episode == good.episode + 2
+        plan = train(tiny_runs.planner(broken, seeds=SEEDS), folder)
+    assert "reward is not finite at training step" in plan.fault
+    assert plan.episode == good.episode + 2
     header, _ = arrayfile.read(tmp_path / "run" / "checkpoint.ilbo", "checkpoint")
     assert header["episode"] == good.episode
     for policy in read_run(tmp_path / "run").policies(broken):
@@ -200,17 +205,17 @@ def test_damaged_or_foreign_checkpoints_are_refused_in_one_line(whole, tmp_path)
         for data in (good[: len(good) // 2], good[:-9] + b"x" * 9, b"", b"junk" * 10):
             checkpoint.write_bytes(data)
             with pytest.raises(UserError, match="--overwrite") as raised:
-                train(Planner(problem, config, SEEDS), folder)
+                train(tiny_runs.planner(problem, config, SEEDS), folder)
             assert "\n" not in str(raised.value)
         checkpoint.write_bytes(good)
         changed = dataclasses.replace(config, policy_rate=0.5)
         with pytest.raises(UserError, match="other settings"):
-            train(Planner(problem, changed, SEEDS), folder)
+            train(tiny_runs.planner(problem, changed, SEEDS), folder)
         header, arrays = arrayfile.read(checkpoint, "checkpoint")
         older = {name: header[name] for name in ("identity", "episode")}
         arrayfile.write(checkpoint, "checkpoint", older, arrays)
         with pytest.raises(UserError, match=r"of another version of ilbo.*--overwrite"):
-            train(Planner(problem, config, SEEDS), folder)
+            train(tiny_runs.planner(problem, config, SEEDS), folder)
 
 
 def test_newer_or_damaged_folders_are_refused(whole, tmp_path):

@@ -13,14 +13,14 @@ import tiny_runs
 import ilbo
 from ilbo.errors import UserError
 from ilbo.mdp.bounds import bounds_are_fixed
-from ilbo.nn.policy import Policy
+from ilbo.nn.policy import Layers, Policy
 from ilbo.runs.loading import load_policy
 from ilbo.storage import arrays as arrayfile
 from ilbo.storage.policyfile import read_header, save_policy
 
 
 def saved(tmp_path, problem, seed=0):
-    policy = Policy.init(jax.random.key(seed), problem, (8, 4))
+    policy = Policy.init(jax.random.key(seed), problem, Layers((8, 4)))
     path = tmp_path / "policy.ilbo"
     save_policy(policy, path, problem)
     return policy, path

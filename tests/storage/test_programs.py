@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tiny_runs
+from ilbo.planning.training import Trainer
 from jax.experimental.compilation_cache import compilation_cache
 
 import ilbo
 from ilbo.planning import planner
 from ilbo.planning.planner import Planner
-from ilbo.planning.training import Trainer
 from ilbo.storage.programs import Programs
 
 X = jnp.linspace(0.0, 1.0, 4096)

@@ -51,6 +51,17 @@ CONFIG = ilbo.ILBO(
     evaluate_every=2,
     episodes=10,
 )
+
+
+def planner(problem=None, config=CONFIG, seeds=(0,), episodes=None, **options) -> ilbo.Planner:
+    """A planner of ILBO's trainer."""
+    from ilbo.planning.ilbo import ILBOTrainer
+
+    episodes = episodes or config.episodes
+    trainer = ILBOTrainer.of(problem or globals()["problem"](), config, episodes)
+    return ilbo.Planner(trainer, seeds, episodes, **options)
+
+
 FLAGS = [
     "--layers", "4", "--depth", "2", "--window", "1", "--policy-batch", "2", "--critic-batch", "4",
     "--guard", "2", "--test-episodes", "4", "--critic-store", "16", "--policy-store", "8",

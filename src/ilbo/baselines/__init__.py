@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from ilbo.baselines.config import ThroughTime
     from ilbo.baselines.limit import Limit, hindsight
     from ilbo.baselines.open_loop import StraightLine, straight_line
-    from ilbo.baselines.through_time import ThroughTimePlanner, plan_through_time
+    from ilbo.baselines.through_time import ThroughTimeTrainer, plan_through_time
 
 __all__ = [
     "Limit",
     "StraightLine",
     "ThroughTime",
-    "ThroughTimePlanner",
+    "ThroughTimeTrainer",
     "hindsight",
     "plan_through_time",
     "straight_line",
@@ -30,7 +30,7 @@ _HOMES = {
     "hindsight": "limit",
     "StraightLine": "open_loop",
     "straight_line": "open_loop",
-    "ThroughTimePlanner": "through_time",
+    "ThroughTimeTrainer": "through_time",
     "plan_through_time": "through_time",
 }
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ilbo.errors import UserError
+from ilbo.errors import check_setting
 from ilbo.planning.config import Optimizer
 
 Loss = Literal["linear", "squared"]
@@ -48,11 +48,8 @@ class ThroughTime:
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
 
-        def check(good: Any, name: str, wanted: str) -> None:
-            if not good:
-                raise UserError(
-                    f"The setting {name} must be {wanted}; it is {getattr(self, name)!r}."
-                )
+        def check(good: object, name: str, wanted: str) -> None:
+            check_setting(good, name, wanted, getattr(self, name))
 
         sizes = all(isinstance(size, int) and size >= 1 for size in self.layers)
         check(self.layers and sizes, "layers", "a list of positive sizes")

@@ -14,19 +14,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.baselines.config import ThroughTime
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
-from ilbo.nn.policy import Policy, Scaling
+from ilbo.nn.policy import Layers, Policy, Scaling
 from ilbo.planning.ascent import make_optimizer
-from ilbo.planning.planner import Plan, Planner, Progress, Run, Samples, carry_out
-from ilbo.planning.state import Metrics
+from ilbo.planning.loop import Tell, successive, train
+from ilbo.planning.planner import Planner
+from ilbo.planning.records import Plan, Progress, Samples, segments
+from ilbo.planning.trainer import Metrics, Trainer
 
 
-class State(eqx.Module):
+class ThroughTimeState(eqx.Module):
     """All that training carries along."""
 
     policy: Any
@@ -45,7 +47,9 @@ def total_rewards(
     """Undiscounted returns along the noise; their gradient recomputes each step's network."""
 
     @jax.checkpoint
-    def step(carry, xi):
+    def step(
+        carry: tuple[Float[Array, "b n"], Bool[Array, " b"]], xi: Float[Array, "b k"]
+    ) -> tuple[tuple[Float[Array, "b n"], Bool[Array, " b"]], Float[Array, " b"]]:
         states, alive = carry
         actions = policy(states)
         moved = jax.vmap(model.transition)(states, actions, xi)
@@ -58,31 +62,44 @@ def total_rewards(
     return jnp.sum(rewards, axis=0)
 
 
-class Trainer(eqx.Module):
-    """Through-time training on one problem: `init` makes a state, `segment` trains it."""
+class ThroughTimeTrainer(Trainer):
+    """Back-propagation through whole trajectories on one problem."""
 
     problem: Problem
     config: ThroughTime = eqx.field(static=True)
     total_epochs: Float[Array, ""]
     """Epochs of the whole run, which the learning rate decays over."""
+    every: int = eqx.field(static=True)
 
-    def init(self, key: Key[Array, ""]) -> State:
+    @classmethod
+    def of(cls, problem: Problem, config: ThroughTime) -> ThroughTimeTrainer:
+        return cls(
+            problem=problem,
+            config=config,
+            total_epochs=jnp.array(float(config.epochs)),
+            every=config.evaluate_every * config.batch,
+        )
+
+    def init(self, key: Key[Array, ""]) -> tuple[ThroughTimeState, Any]:
         key_policy, key = jax.random.split(key)
-        policy = Policy.init(key_policy, self.problem, self.config.layers).network
+        policy = Policy.init(key_policy, self.problem, Layers(self.config.layers)).network
         zero = jnp.array(0)
-        return State(policy, self.optimizer(1.0).init(policy), zero, zero, zero, key)
+        optimizer = self.optimizer(1.0).init(policy)
+        return ThroughTimeState(policy, optimizer, zero, zero, zero, key), policy
 
-    def optimizer(self, rate) -> optax.GradientTransformation:
+    def optimizer(self, rate: float | Float[Array, ""]) -> optax.GradientTransformation:
         return make_optimizer(self.config.optimizer, rate)
 
-    def loss(self, network, noise: Float[Array, "horizon batch k"]):
+    def loss(
+        self, network: Any, noise: Float[Array, "horizon batch k"]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The loss of a batch and its mean total reward."""
         problem = self.problem
         totals = total_rewards(problem.model, self.policy(network), noise, problem.initial_state)
         mean = jnp.mean(totals)
         return (-mean if self.config.loss == "linear" else jnp.mean(totals**2)), mean
 
-    def epoch(self, state: State) -> tuple[State, Metrics]:
+    def epoch(self, state: ThroughTimeState) -> tuple[ThroughTimeState, Metrics]:
         config, problem = self.config, self.problem
         key, noise_key = jax.random.split(state.key)
         noise = draw_noise(problem.model, noise_key, (problem.horizon, config.batch))
@@ -92,11 +109,11 @@ class Trainer(eqx.Module):
         decay = 1 - (1 - config.final_rate) * jnp.clip(state.epoch / self.total_epochs, 0.0, 1.0)
         updates, optimizer = self.optimizer(config.rate * decay).update(gradient, state.optimizer)
 
-        def keep(new, old):
+        def keep(new: Any, old: Any) -> Any:
             return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old)
 
         first = (state.fault == 0) & ~good
-        return State(
+        return ThroughTimeState(
             policy=keep(optax.apply_updates(state.policy, updates), state.policy),
             optimizer=keep(optimizer, state.optimizer),
             epoch=state.epoch + 1,
@@ -105,10 +122,14 @@ class Trainer(eqx.Module):
             key=key,
         ), Metrics(jnp.array(jnp.nan), mean, norm, jnp.array(jnp.nan))
 
-    def segment(self, state: State, most: int, epochs: Int[Array, ""]) -> tuple[State, Metrics]:
-        """Trains for a number of epochs; one program serves any."""
+    def segment(
+        self, state: ThroughTimeState, most: int, episodes: Int[Array, ""]
+    ) -> tuple[ThroughTimeState, Metrics]:
+        epochs = episodes // self.config.batch
 
-        def one(_, carry):
+        def one(
+            _: Array, carry: tuple[ThroughTimeState, Metrics]
+        ) -> tuple[ThroughTimeState, Metrics]:
             state, sums = carry
             state, metrics = self.epoch(state)
             return state, jax.tree.map(jnp.add, sums, metrics)
@@ -117,65 +138,34 @@ class Trainer(eqx.Module):
         state, sums = jax.lax.fori_loop(0, epochs, one, carry)
         return state, jax.tree.map(lambda total: total / epochs, sums)
 
-    def found(self, state: State):
-        """The network of the policy that is tested and handed out."""
-        return state.policy
+    def select(
+        self, state: ThroughTimeState, held: Any, test: Trial
+    ) -> tuple[ThroughTimeState, Any, Float[Array, ""]]:
+        """The newest policy is selected; after a fault that is the last good one."""
+        policy = state.policy
+        return state, policy, jnp.mean(returns(self.problem, self.policy(policy), test))
 
-    def settle(self, state: State, test: Trial) -> tuple[State, Float[Array, ""]]:
-        """The newest policy is the one handed out; gives its mean return on the test."""
-        return state, jnp.mean(returns(self.problem, self.policy(state.policy), test))
+    def policy(self, parameters: Any) -> Policy:
+        return Policy(parameters, Scaling.of(self.problem), self.problem.model)
 
-    def policy(self, network) -> Policy:
-        return Policy(network, Scaling.of(self.problem), self.problem.model)
-
-
-class ThroughTimePlanner(Planner):
-    """Steps training on, segment by segment, as `ilbo.Planner` does."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        config: ThroughTime,
-        seeds: Sequence[int],
-        vectorise: bool | None = None,
-    ):
-        """The number of episodes is the config's."""
-        super().__init__(problem, config, seeds, vectorise=vectorise)
-
-    def make_trainer(self) -> Trainer:
-        return Trainer(self.problem, self.config, jnp.array(float(self.config.epochs)))
-
-    @property
-    def every(self) -> int:
-        """Episodes between two tests."""
-        return self.config.evaluate_every * self.config.batch
-
-    def steps(self, episodes: int) -> int:
-        """Epochs for this many episodes."""
-        return episodes // self.config.batch
-
-    def policy(self, network) -> Policy:
-        return self.trainer.policy(network)
-
-    def fault(self, run: Run) -> str | None:
-        if int(run.state.fault) == 0:
+    def fault(self, state: ThroughTimeState) -> str | None:
+        if int(state.fault) == 0:
             return None
         return (
-            f"The return or its gradient is not finite at epoch {int(run.state.fault_epoch)} of "
+            f"The return or its gradient is not finite at epoch {int(state.fault_epoch)} of "
             f"{self.problem.name}: training stopped and the last good policy is kept."
         )
 
     def samples(self, episodes: int) -> Samples:
-        """What each run has consumed after this many episodes."""
-        horizon, epochs = self.problem.horizon, self.steps(episodes)
-        tests = -(-epochs // self.config.evaluate_every)
+        horizon, config = self.problem.horizon, self.config
+        tests = len(segments(episodes, self.every))
         return Samples(
             episodes=episodes,
             transitions=episodes * horizon,
             model_evaluations=0,
             random_draws=episodes * horizon,
-            gradient_steps=epochs,
-            test_transitions=tests * self.config.test_episodes * horizon,
+            gradient_steps=episodes // config.batch,
+            test_transitions=tests * config.test_episodes * horizon,
         )
 
 
@@ -198,5 +188,7 @@ def plan_through_time(
 
     In the records, `bound` is the mean return of the training batches; there is no critic.
     """
-    seeds = range(seed, seed + (seeds or 1)) if seeds is None or isinstance(seeds, int) else seeds
-    return carry_out(ThroughTimePlanner(problem, config or ThroughTime(), tuple(seeds)), progress)
+    config = config or ThroughTime()
+    trainer = ThroughTimeTrainer.of(problem, config)
+    planner = Planner(trainer, successive(seed, seeds), config.episodes)
+    return train(planner, [Tell(progress)] if progress else [])

@@ -60,7 +60,7 @@ _flags: dict[str, Any] = {
     "seed": _option(int, "Seed of the run, or of the first of several.", "0"),
     "seeds": _option(int, "How many runs, with successive seeds, side by side.", "1"),
     "preset": _option(Preset, "Settings to start from: ours or the paper's.", "default"),
-    **{f.name: _flag(f.name, FIELDS[f.name], _texts[f.name]) for f in dataclasses.fields(ILBO)},
+    **{name: _flag(name, kind, _texts[name]) for name, kind in FIELDS.items()},
 }
 Settings: Any = dataclasses.make_dataclass(
     "Settings", [(name, kind, None) for name, kind in _flags.items()], frozen=True

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import io
-import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,10 +17,9 @@ from ilbo.storage.cache import keep_compiled_programs, programs_folder, use_one_
 
 if TYPE_CHECKING:
     from ilbo.mdp.problem import Problem
+    from ilbo.planning.config import ILBO
     from ilbo.planning.planner import Planner
     from ilbo.runs.folder import RunFolder
-    from ilbo.runs.saved import SavedRun
-    from ilbo.runs.session import Session
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,6 @@ class Command:
     def _start(self) -> int:
         import ilbo
         from ilbo.errors import UserError
-        from ilbo.planning.planner import Planner
         from ilbo.runs import settings
         from ilbo.runs.folder import RunFolder
         from ilbo.runs.layout import unused_folder
@@ -79,18 +73,16 @@ class Command:
         if self.overwrite and self.out is None:
             raise UserError("--overwrite needs --out: the folder to replace.")
         problem = ilbo.make(name, instance)
-        planner = Planner(problem, config, seeds, programs=programs_folder())
         out = self.out or unused_folder(Path("runs"), problem.name, seeds)
         overwrite = self.overwrite or self.out is None
         with RunFolder.create(
             out, problem, config, seeds, overwrite=overwrite, named=(name, instance)
         ) as folder:
-            return self._train(planner, folder)
+            return self._train(problem, config, seeds, folder)
 
     def _resume(self, path: Path) -> int:
         from ilbo.cli.output import note
         from ilbo.errors import UserError
-        from ilbo.planning.planner import Planner
         from ilbo.runs.folder import RunFolder
         from ilbo.runs.saved import read_run
 
@@ -110,15 +102,29 @@ class Command:
             return 0
         problem = saved.problem()
         with RunFolder(path) as folder:
-            planner = Planner(problem, saved.config, saved.seeds, programs=programs_folder())
-            return self._train(planner, folder, saved)
+            done = saved.history[0][-1].episode if saved.history[0] else 0
+            return self._train(problem, saved.config, saved.seeds, folder, done)
 
-    def _train(self, planner: Planner, folder: RunFolder, saved: SavedRun | None = None) -> int:
+    def _train(
+        self,
+        problem: Problem,
+        config: ILBO,
+        seeds: tuple[int, ...],
+        folder: RunFolder,
+        done: int = 0,
+    ) -> int:
+        """Trains, from the folder's checkpoint where there is one, and finishes the run."""
         from ilbo.cli.output import note
+        from ilbo.planning.ilbo import ILBOTrainer
+        from ilbo.planning.planner import Planner
         from ilbo.storage.files import WriteError
+        from ilbo.storage.programs import Kept
 
+        trainer = ILBOTrainer.of(problem, config, config.episodes)
+        kept = Kept.of(programs_folder(), trainer)
+        planner = Planner(trainer, seeds, config.episodes, programs=kept)
         try:
-            return self._train_and_finish(planner, folder, saved)
+            return self._train_and_finish(planner, folder, done)
         except WriteError as error:
             note(
                 f"ilbo: {error} What was saved before is kept: make room, then go on with "
@@ -126,17 +132,18 @@ class Command:
             )
             return 1
 
-    def _train_and_finish(self, planner: Planner, folder: RunFolder, saved: SavedRun | None) -> int:
+    def _train_and_finish(self, planner: Planner, folder: RunFolder, done: int) -> int:
+        from ilbo.cli.interruption import Interruption
         from ilbo.cli.output import note
         from ilbo.cli.progress import TrainingProgress
         from ilbo.cli.tensorboard import Events
-        from ilbo.runs.session import train
+        from ilbo.planning.loop import StopWhen, Tell, train
+        from ilbo.runs.recorder import Recorder
 
         runs = f"seed {planner.seeds[0]}" + (
             f" to {planner.seeds[-1]}" if len(planner.seeds) > 1 else ""
         )
         title = f"{planner.problem.name}, {runs}, {planner.episodes} episodes"
-        done = saved.history[0][-1].episode if saved and saved.history[0] else 0
         events = Events(folder.path, planner.seeds) if self.tensorboard else None
         with (
             Interruption() as interruption,
@@ -144,51 +151,24 @@ class Command:
         ):
             getting_ready = threading.Thread(target=_get_ready, args=(planner,))
             getting_ready.start()
-
-            def progress(record):
-                bar(record)
-                if events:
-                    events.add(record)
-
-            session = train(planner, folder, progress=progress, stop=interruption.requested)
+            hooks = [Recorder(folder), Tell(bar), StopWhen(interruption.requested)]
+            plan = train(planner, [*hooks, Tell(events.add)] if events else hooks)
         getting_ready.join()
         if events:
             events.close()
-        if session.fault:
-            note(f"ilbo: {session.fault} It is in {folder.path}.")
+        if plan.fault:
+            note(f"ilbo: {plan.fault} It is in {folder.path}.")
             return 1
-        if session.stopped:
+        if plan.ending != "finished":
             note(
-                f"ilbo: stopped after {session.episode} of {planner.episodes} episodes; go on with "
+                f"ilbo: stopped after {plan.episode} of {planner.episodes} episodes; go on with "
                 f"`ilbo plan --resume {folder.path}`."
             )
             return interruption.exit_code
-        self._finish(planner.problem, session, folder)
+        from ilbo.runs.finish import finish
+
+        self._show(finish(folder, plan), folder.path)
         return 0
-
-    def _finish(self, problem: Problem, session: Session, folder: RunFolder) -> None:
-        from ilbo import plots
-        from ilbo.runs import results
-        from ilbo.runs.layout import CURVE, RESULT, TRAJECTORIES
-        from ilbo.storage.files import cannot_write, write_json
-
-        plan = session.plan
-        with ThreadPoolExecutor(1) as another_core:
-            final, best = (
-                another_core.submit(results.evaluate_fresh, problem, policies)
-                for policies in (plan.policies, plan.best_policies)
-            )
-            try:
-                plots.learning_curve(plan.history, folder.path / CURVE)
-                # Of as many episodes as the result, so that one program serves both.
-                plots.trajectories(
-                    problem, plan.policy, folder.path / TRAJECTORIES, results.FRESH_EPISODES
-                )
-            except OSError as error:
-                raise cannot_write(folder.path, error) from error
-            result = results.summary(plan, final.result(), best.result())
-        write_json(folder.path / RESULT, result)
-        self._show(result, folder.path)
 
     def _show(self, result: dict[str, Any], path: Path) -> None:
         from ilbo.cli.output import print_json, print_table
@@ -232,51 +212,11 @@ class Command:
         print(f"next: ilbo evaluate {relative(path)}, ilbo report {relative(path)}")
 
 
-class Interruption:
-    """Ctrl-C or a request to terminate: noted, so that the segment can end; the second acts."""
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
-        self.before: dict[int, Any] = {}
-
-    def __enter__(self) -> Interruption:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self.before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def requested(self) -> bool:
-        return self.signal is not None
-
-    @property
-    def exit_code(self) -> int:
-        return 128 + (self.signal or 0)
-
-    def _note(self, number: int, frame: Any) -> None:
-        from ilbo.cli.output import note
-
-        if self.signal is not None:
-            raise KeyboardInterrupt
-        self.signal = number
-        note("ilbo: stopping after this segment; once more stops at once and loses the segment.")
-
-
 def _get_ready(planner: Planner) -> None:
-    """Loads what the end of a run needs while another core trains: programs and drawing."""
-    with contextlib.suppress(Exception):  # what fails here fails again at the end, and says so
-        if training := planner.get_ready():
-            training.result()  # which is wanted first
-        from ilbo import plots
-        from ilbo.nn.policy import Policy
-        from ilbo.runs import results
+    """Loads what the end of the run needs, the modules that it takes among it."""
+    from ilbo.runs.finish import get_ready
 
-        policy = Policy.blank(planner.problem, planner.config.layers)
-        results.evaluate_fresh(planner.problem, [policy])
-        figure = plots.draw_trajectories(planner.problem, policy, results.FRESH_EPISODES)
-        plots.save(figure, io.BytesIO(), "png")
+    get_ready(planner)
 
 
 def _seeds(first: int, count: int) -> tuple[int, ...]:

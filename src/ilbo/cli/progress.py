@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ilbo.cli.output import note
 
 if TYPE_CHECKING:
-    from ilbo.planning.planner import Record
+    from ilbo.planning.records import Record
 
 
 class TrainingProgress:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ilbo.errors import UserError
 
 if TYPE_CHECKING:
-    from ilbo.planning.planner import Record
+    from ilbo.planning.records import Record
 
 
 class Events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -10,8 +11,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from ilbo.mdp.bounds import in_units_of_bounds
-from ilbo.nn.layers import MLP, Dense
-from ilbo.nn.policy import OnProblem
+from ilbo.mdp.model import Model
+from ilbo.mdp.problem import Problem
+from ilbo.nn.mlp import MLP, Dense
+from ilbo.nn.parameters import Parameters, fixed, unpack
+from ilbo.nn.policy import Scaling
 
 ENCODING = 32
 """Units that encode the state, and the action, before the critic's hidden layers."""
@@ -25,7 +29,9 @@ class CriticNetwork(eqx.Module):
     hidden: MLP
 
     @classmethod
-    def init(cls, key: Key[Array, ""], states: int, actions: int, layers: Sequence[int]):
+    def init(
+        cls, key: Key[Array, ""], states: int, actions: int, layers: Sequence[int]
+    ) -> CriticNetwork:
         key_state, key_action, key = jax.random.split(key, 3)
         return cls(
             Dense.init(key_state, states, ENCODING, gain=2**0.5),
@@ -33,26 +39,57 @@ class CriticNetwork(eqx.Module):
             MLP.init(key, 2 * ENCODING, layers, 1, gain=0.1),
         )
 
-    def __call__(self, state: Float[Array, "*b n"], action: Float[Array, "*b m"]) -> Array:
+    def __call__(
+        self, state: Float[Array, "*b n"], action: Float[Array, "*b m"]
+    ) -> Float[Array, "*b"]:
         encoded = [self.encode_state(state), self.encode_action(action)]
         return self.hidden(jax.nn.relu(jnp.concatenate(encoded, axis=-1)))[..., 0]
 
+    def fixed(self) -> CriticNetwork:
+        return eqx.tree_at(lambda network: network.hidden, self, self.hidden.fixed())
 
-class Critic(OnProblem):
+
+@functools.lru_cache
+def _shape_of(states: int, actions: int, layers: tuple[int, ...]) -> CriticNetwork:
+    def draw(key: Key[Array, ""]) -> CriticNetwork:
+        return CriticNetwork.init(key, states, actions, layers)
+
+    return jax.eval_shape(draw, jax.random.key(0))
+
+
+class Critic(eqx.Module):
     """Q_ψ(s, a) with the time left as a further input, in units of the reward scale.
 
     A stationary critic is one that is always shown the same time.
     """
 
-    @staticmethod
-    def draw(
-        key: Key[Array, ""], states: int, actions: int, layers: Sequence[int]
-    ) -> CriticNetwork:
-        return CriticNetwork.init(key, states + 1, actions, layers)
+    network: CriticNetwork
+    scaling: Scaling
+    model: Model
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], problem: Problem, layers: Sequence[int]) -> Critic:
+        """With a fresh network."""
+        network = CriticNetwork.init(key, problem.state_size + 1, problem.action_size, layers)
+        return cls(network, Scaling.of(problem), problem.model)
+
+    @classmethod
+    def of(cls, parameters: Parameters, problem: Problem, layers: tuple[int, ...]) -> Critic:
+        """With the network of these parameters."""
+        shape = _shape_of(problem.state_size + 1, problem.action_size, layers)
+        return cls(unpack(parameters, shape), Scaling.of(problem), problem.model)
+
+    def fixed(self) -> Critic:
+        """The same critic at fixed parameters, fast to differentiate in state and action."""
+        return eqx.tree_at(lambda c: c.network, self, fixed(self.network))
 
     def __call__(
-        self, state: Float[Array, "*b n"], action: Float[Array, "*b m"], time_left: Array
+        self,
+        state: Float[Array, "*b n"],
+        action: Float[Array, "*b m"],
+        time_left: Float[Array, "*b"],
     ) -> Float[Array, "*b"]:
         """Args: state, action, time_left [*b]: share of the horizon that remains, in [0, 1]."""
         seen = jnp.concatenate([self.scaling(state), 2 * time_left[..., None] - 1], axis=-1)
-        return self.network(seen, in_units_of_bounds(action, *self.bounds(state)))
+        bounds = jnp.vectorize(self.model.bounds, signature="(n)->(m),(m)")(state)
+        return self.network(seen, in_units_of_bounds(action, *bounds))

@@ -1,10 +1,11 @@
-"""The deep reactive policy μ_θ: a layer-normalised ReLU network on normalised states."""
+"""The deep reactive policy μ_θ: a network on normalised states, its output in the bounds."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,10 +13,66 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ilbo.mdp.bounds import into_bounds
+from ilbo.errors import UserError
+from ilbo.mdp.bounds import FixedBounds, into_bounds
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
-from ilbo.nn.layers import MLP, Packed, unpack
+from ilbo.nn.mlp import MLP
+from ilbo.nn.parameters import Parameters, fixed, unpack
+
+Maker = Callable[[Key[Array, ""], int, int], Any]
+"""(key, inputs, outputs) → a module [inputs] → [outputs], drawn by the key."""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Makes an `MLP` with these hidden layers."""
+
+    sizes: tuple[int, ...]
+
+    def __call__(self, key: Key[Array, ""], inputs: int, outputs: int) -> MLP:
+        return MLP.init(key, inputs, self.sizes, outputs, gain=0.1)
+
+
+class PerState(eqx.Module):
+    """A module [inputs] → [outputs], mapped over leading axes."""
+
+    module: Any
+
+    def __call__(self, x: Float[Array, "*b inputs"]) -> Float[Array, "*b outputs"]:
+        return jnp.vectorize(self.module, signature="(n)->(m)")(x)
+
+
+def make_network(make: Maker, key: Key[Array, ""], inputs: int, outputs: int) -> Any:
+    """A fresh network that takes leading axes."""
+    network = make(key, inputs, outputs)
+    return network if isinstance(network, MLP) else PerState(network)
+
+
+@functools.lru_cache
+def shape_of(make: Maker, inputs: int, outputs: int) -> Any:
+    """The network with the shapes of its parameters in their places."""
+
+    def draw(key: Key[Array, ""]) -> Any:
+        return make_network(make, key, inputs, outputs)
+
+    shape = eqx.filter_eval_shape(draw, jax.random.key(0))
+    for leaf in jax.tree.leaves(shape):
+        if isinstance(leaf, jax.ShapeDtypeStruct) and not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise UserError(
+                f"The policy's network holds an array of {leaf.dtype}: it may hold arrays of "
+                "floating-point numbers, which are learnt, and plain Python values."
+            )
+    if not isinstance(shape, PerState):
+        return shape
+    states = jax.ShapeDtypeStruct((inputs,), jnp.float32)
+    output = eqx.filter_eval_shape(lambda network, x: network(x), shape, states)
+    if output.shape != (outputs,):
+        raise UserError(
+            f"The policy's network gives an output of shape {output.shape} for {inputs} inputs; "
+            f"it must be ({outputs},)."
+        )
+    return shape
 
 
 class Scaling(eqx.Module):
@@ -30,58 +87,52 @@ class Scaling(eqx.Module):
         half = (high - low) / 2
         return cls((low + high) / 2, jnp.where(half > 0, half, 1.0))
 
-    def __call__(self, state: Array) -> Array:
+    def __call__(self, state: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
         return (state - self.center) / self.half
 
 
-class OnProblem(eqx.Module):
-    """A network with what it must know of a problem; states and actions may have leading axes."""
+class Policy(eqx.Module):
+    """A deep reactive policy: state [n] → action [m] within the model's bounds at the state.
+
+    States may have leading axes.
+    """
 
     network: Any
-    """What `draw` gives, or another way to compute the same."""
+    """Normalised state [*b, n] → what is mapped into the bounds [*b, m]."""
     scaling: Scaling
-    model: Model
-
-    @staticmethod
-    def draw(key: Key[Array, ""], states: int, actions: int, layers: Sequence[int]) -> Any:
-        """A fresh network for so many components."""
-        raise NotImplementedError
+    model: Model | FixedBounds
+    """What knows the action bounds."""
 
     @classmethod
-    def init(cls, key: Key[Array, ""], problem: Problem, layers: Sequence[int]) -> Self:
-        network = cls.draw(key, problem.state_size, problem.action_size, layers)
+    def init(cls, key: Key[Array, ""], problem: Problem, make: Maker) -> Policy:
+        """With a fresh network."""
+        network = make_network(make, key, problem.state_size, problem.action_size)
         return cls(network, Scaling.of(problem), problem.model)
 
     @classmethod
-    def of(cls, packed: Packed, problem: Problem, layers: tuple[int, ...]) -> Self:
+    def of(cls, parameters: Parameters, problem: Problem, make: Maker) -> Policy:
         """With the network of these parameters."""
-        shape = shape_of(cls, problem.state_size, problem.action_size, layers)
-        return cls(unpack(packed, shape), Scaling.of(problem), problem.model)
+        shape = shape_of(make, problem.state_size, problem.action_size)
+        return cls(unpack(parameters, shape), Scaling.of(problem), problem.model)
 
     @classmethod
-    def blank(cls, problem: Problem, layers: tuple[int, ...]) -> Self:
-        """With a network of zeros, for programs that are to be ready in time; compiles nothing."""
-        shape = shape_of(cls, problem.state_size, problem.action_size, layers)
-        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shape)
-        return cls(jax.device_put(zeros), Scaling.of(problem), problem.model)
+    def blank(cls, problem: Problem, make: Maker) -> Policy:
+        """With a network of zeros, for programs that are compiled ahead; compiles nothing."""
+        shape = shape_of(make, problem.state_size, problem.action_size)
+
+        def zeros(leaf: Any) -> Any:
+            known = isinstance(leaf, jax.ShapeDtypeStruct)
+            return jax.device_put(np.zeros(leaf.shape, leaf.dtype)) if known else leaf
+
+        return cls(jax.tree.map(zeros, shape), Scaling.of(problem), problem.model)
+
+    def fixed(self) -> Policy:
+        """The same policy at fixed parameters, fast to differentiate in the state."""
+        return eqx.tree_at(lambda p: p.network, self, fixed(self.network))
 
     def bounds(self, state: Float[Array, "*b n"]) -> tuple[Array, Array]:
         """The model's action bounds [*b, m]."""
         return jnp.vectorize(self.model.bounds, signature="(n)->(m),(m)")(state)
-
-
-@functools.lru_cache
-def shape_of(kind: type[OnProblem], states: int, actions: int, layers: tuple[int, ...]) -> Any:
-    """A network with the shapes of its parameters in their places."""
-    return jax.eval_shape(lambda key: kind.draw(key, states, actions, layers), jax.random.key(0))
-
-
-class Policy(OnProblem):
-    """A deep reactive policy: state [n] → action [m] within the model's bounds at the state."""
-
-    @staticmethod
-    def draw(key: Key[Array, ""], states: int, actions: int, layers: Sequence[int]) -> MLP:
-        return MLP.init(key, states, layers, actions, gain=0.1)
 
     def __call__(self, state: Float[Array, "*b n"]) -> Float[Array, "*b m"]:
         return into_bounds(self.network(self.scaling(state)), *self.bounds(state))

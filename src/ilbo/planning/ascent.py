@@ -7,13 +7,16 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float
 
-ROWS = 32
-"""Rows that a long sum is split into."""
+from ilbo._cpu.sums import sum_of_squares
+from ilbo.nn.parameters import Parameters
+
 LONGEST = 2.0
 """How many times the running mean length of a gradient a single one may count in it."""
 
 
-def make_optimizer(name: str, rate, memory: float = 0.999) -> optax.GradientTransformation:
+def make_optimizer(
+    name: str, rate: float | Float[Array, ""], memory: float = 0.999
+) -> optax.GradientTransformation:
     """Adam, with so long a memory of the gradients' sizes, or RMSprop."""
     # Gradients come in the reward's units, so epsilon must not set a scale of its own.
     if name == "adam":
@@ -23,20 +26,20 @@ def make_optimizer(name: str, rate, memory: float = 0.999) -> optax.GradientTran
 
 def climb(
     optimizer: optax.GradientTransformation,
-    parameters,
-    gradient,
-    optimizer_state,
+    parameters: Parameters,
+    gradient: Parameters,
+    optimizer_state: optax.OptState,
     mean_norm: Float[Array, ""],
     clip: float,
     allowed: Bool[Array, ""],
-):
+) -> tuple[Parameters, optax.OptState, Float[Array, ""], Float[Array, ""]]:
     """One step up the gradient, cut at `clip` times its running mean length; 0: never.
 
     Where it is not allowed, or the gradient is not finite, nothing moves.
 
     Returns the parameters, the optimiser's state, the running mean length and the length.
     """
-    norm = jnp.sqrt(sum(sum_of_squares(part) for part in gradient))
+    norm = jnp.sqrt(sum(sum_of_squares(part) for part in jax.tree.leaves(gradient)))
     known = jnp.where(mean_norm > 0, mean_norm, norm)
     factor = jnp.minimum(1.0, clip * known / jnp.maximum(norm, 1e-30)) if clip > 0 else 1.0
     good = allowed & jnp.isfinite(norm)
@@ -46,9 +49,3 @@ def climb(
     mean_norm = jnp.where(good, 0.99 * known + 0.01 * counted, mean_norm)
     moved = jax.tree.map(lambda p, u: jnp.where(good, p + u, p), parameters, updates)
     return moved, optimizer_state, mean_norm, norm
-
-
-def sum_of_squares(x: Array) -> Float[Array, ""]:
-    """By columns first: XLA would square a long row, and then sum it in several programs."""
-    rows = jnp.pad(x.reshape(-1), (0, -x.size % ROWS)).reshape(ROWS, -1)
-    return jnp.sum(jax.lax.optimization_barrier(jnp.sum(jnp.square(rows), axis=0)))

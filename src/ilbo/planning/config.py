@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ilbo.errors import UserError
+from ilbo.errors import check_setting
+from ilbo.planning.estimators import ESTIMATORS, Estimator
+from ilbo.planning.estimators.estimator import NextStates
+from ilbo.planning.estimators.score import Baseline
 
-Estimator = Literal["pathwise", "score", "critic"]
-Baseline = Literal["none", "value", "leave-one-out"]
-NextStates = Literal["replay", "stored", "fresh"]
+EstimatorName = Literal["pathwise", "score", "critic"]
 Horizon = Literal["time-left", "discounted"]
 Optimizer = Literal["adam", "rmsprop"]
+PYTHON_ONLY = ("policy",)
+"""Settings that are code: neither flags nor files can give them."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,11 @@ class ILBO:
     layers: tuple[int, ...] = (256, 128, 64, 32)
     """Hidden layers of the policy and of the critic."""
 
-    estimator: Estimator = "pathwise"
+    policy: Callable[..., Any] | None = None
+    """Makes the policy's network, instead of hidden layers: a function (key, inputs, outputs) of
+    your own that returns an Equinox module. In Python only."""
+
+    estimator: EstimatorName | Estimator = "pathwise"
     """How the bound's gradient is estimated: through the model's derivatives (pathwise), through
     those of its density (score, the paper's), or through the critic alone (critic, an ablation)."""
 
@@ -112,7 +120,7 @@ class ILBO:
 
     guard: int = 128
     """Episodes, along noise replayed from the store, on which the newest policy must earn more than
-    the one so far to be handed out in its place; settled at every test. 0: the newest always is."""
+    the one selected so far to take its place; compared at every test. 0: the newest is selected."""
 
     evaluate_every: int = 25
     """Episodes between two tests of the policy."""
@@ -126,16 +134,15 @@ class ILBO:
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
 
-        def check(good: Any, name: str, wanted: str) -> None:
-            if not good:
-                raise UserError(
-                    f"The setting {name} must be {wanted}; it is {getattr(self, name)!r}."
-                )
+        def check(good: object, name: str, wanted: str) -> None:
+            check_setting(good, name, wanted, getattr(self, name))
 
         sizes = all(isinstance(size, int) and size >= 1 for size in self.layers)
         check(self.layers and sizes, "layers", "a list of positive sizes")
         for name, choices in _CHOICES.items():
-            check(getattr(self, name) in choices, name, "one of " + ", ".join(choices))
+            value = getattr(self, name)
+            own = name == "estimator" and isinstance(value, Estimator)
+            check(own or value in choices, name, "one of " + ", ".join(choices))
         for name in _COUNTS:
             value = getattr(self, name)
             check(isinstance(value, int) and value >= 1, name, "a whole number of at least 1")
@@ -149,21 +156,30 @@ class ILBO:
             isinstance(self.guard, int) and self.guard >= 0, "guard", "a whole number of at least 0"
         )
         check(0 <= self.clip < math.inf, "clip", "0 or a positive number")
-        if self.next_states == "stored":
-            check(
-                self.estimator == "score",
-                "next_states",
-                "replay or fresh unless the estimator is score, which alone can use a next state "
-                "as it was stored",
-            )
-            check(self.draws == 1, "draws", "1 where next_states is stored: there is one of them")
-        if self.estimator == "score" and self.baseline == "leave-one-out":
-            check(self.draws >= 2, "draws", "at least 2 for the leave-one-out baseline")
         check(
             self.parallel <= self.policy_store <= self.critic_store,
             "policy_store",
             "at least `parallel` and at most `critic_store`",
         )
+        if isinstance(self.estimator, Estimator):
+            self._flatten(self.estimator)
+        _ = self.gradient  # an estimator checks its own settings
+
+    def _flatten(self, estimator: Estimator) -> None:
+        """A built-in estimator given as an object is the same as its name and flat settings."""
+        if type(estimator) not in ESTIMATORS.values():
+            return
+        for name, value in dataclasses.asdict(estimator).items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "estimator", estimator.name)
+
+    @property
+    def gradient(self) -> Estimator:
+        """The estimator of the bound's gradient, with its settings."""
+        if isinstance(self.estimator, Estimator):
+            return self.estimator
+        kind = ESTIMATORS[self.estimator]
+        return kind(**{f.name: getattr(self, f.name) for f in dataclasses.fields(kind)})
 
     @classmethod
     def paper(cls, **changes: Any) -> ILBO:
@@ -179,11 +195,19 @@ class ILBO:
         return cls(**(settings | changes))
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """The settings as plain values; what is Python code appears by its name."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        if isinstance(self.estimator, Estimator):
+            values["estimator"] = repr(self.estimator)
+        if self.policy is not None:
+            values["policy"] = getattr(self.policy, "__qualname__", repr(self.policy))
+        else:
+            del values["policy"]
+        return values
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "estimator": Estimator.__args__,  # type: ignore[attr-defined]
+    "estimator": EstimatorName.__args__,  # type: ignore[attr-defined]
     "baseline": Baseline.__args__,  # type: ignore[attr-defined]
     "next_states": NextStates.__args__,  # type: ignore[attr-defined]
     "critic": Horizon.__args__,  # type: ignore[attr-defined]

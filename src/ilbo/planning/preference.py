@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ilbo._cpu.sums import running_sum
+
 LEAST_WANTED = 0.25
 """What any candidate is wanted at least, as a share of the average."""
-SHORT = 512
-"""Length up to which a running sum is a product."""
 MEMORY = 0.02
-"""Share of a new sight in the running strength of a place."""
+"""Weight of a new observation in the running strength of a place."""
 
 
 def prefer(
@@ -23,18 +23,13 @@ def prefer(
     """
     candidates = len(strength)
     wanted = jnp.sqrt(strength)
-    up_to = _running_sum(wanted)
+    up_to = running_sum(wanted)
     least = LEAST_WANTED * up_to[-1] / candidates + 1e-30
     wanted, up_to = wanted + least, up_to + least * np.arange(1, candidates + 1)
     places = (jnp.arange(count) + pick) / count
     before = (up_to < up_to[-1] * places[:, None]).astype(jnp.float32) @ jnp.ones(candidates)
     chosen = jnp.minimum(before.astype(int), candidates - 1)
     return chosen, up_to[-1] / candidates / wanted[chosen]
-
-
-def _running_sum(x: Float[Array, " n"]) -> Float[Array, " n"]:
-    """As a product where that is small: XLA would split it into several programs."""
-    return jnp.asarray(np.tri(len(x)), jnp.float32) @ x if len(x) <= SHORT else jnp.cumsum(x)
 
 
 def remember(

@@ -1,16 +1,13 @@
-"""What ILBO's training carries along, draws ahead and reports."""
+"""What ILBO's training carries along, and the random numbers it draws ahead."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from ilbo.nn.critic import Critic
-from ilbo.nn.layers import Packed
-from ilbo.nn.policy import Policy
+from ilbo.nn.parameters import Parameters
 from ilbo.planning.store import Store
 
 FAULTS = ("", "next state", "reward", "critic's loss", "policy's gradient")
@@ -24,26 +21,24 @@ class Episodes(eqx.Module):
     steps_left: Int[Array, " parallel"]
 
 
-class State(eqx.Module):
+class ILBOState(eqx.Module):
     """All that training carries along."""
 
-    policy: Packed
+    policy: Parameters
     """θ, the parameters of the policy."""
-    critic: Packed
+    critic: Parameters
     """ψ, those of the critic."""
-    slow_policy: Packed
+    slow_policy: Parameters
     """θ', the running average of θ: the target of the critic."""
-    slow_critic: Packed
+    slow_critic: Parameters
     """ψ'."""
-    found: Packed
-    """The θ' that is handed out: the latest that earned more than the one before."""
     policy_optimizer: Any
     critic_optimizer: Any
     policy_norm: Float[Array, ""]
     """Running mean length of the policy's gradient."""
     critic_norm: Float[Array, ""]
-    strength: Float[Array, " horizon+1"]
-    """Running mean square of the bound's gradients by the time left."""
+    strength: Float[Array, " times"]
+    """Running mean square of the bound's gradients by the time left, [horizon + 1]."""
     store: Store
     episodes: Episodes
     step: Int[Array, ""]
@@ -55,42 +50,18 @@ class State(eqx.Module):
     key: Key[Array, ""]
 
 
-class Slow(NamedTuple):
-    """The slow copies of both networks, as functions."""
-
-    policy: Policy
-    critic: Critic
-
-
-class Metrics(NamedTuple):
-    """Means over a segment of training."""
-
-    critic_loss: Array
-    """Mean square error of the critic, in units of the reward scale."""
-    bound: Array
-    """The bound at the current policy: the estimated return from the sampled states."""
-    policy_gradient: Array
-    """Length of the bound's gradient in θ, in units of the reward."""
-    critic_gradient: Array
-
-    @classmethod
-    def zeros(cls) -> Metrics:
-        """To add those of single steps to."""
-        return cls(*jnp.zeros(len(cls._fields)))
-
-
 class Draws(NamedTuple):
     """The random numbers of a segment, drawn ahead; a leading axis over steps."""
 
-    noise: Array
-    explore: Array
-    starts: Array
-    critic_rows: Array
-    policy_rows: Array
+    noise: Float[Array, "*steps parallel k"]
+    explore: Float[Array, "*steps parallel m"]
+    starts: Float[Array, "*steps parallel units"]
+    critic_rows: Float[Array, "*steps updates b"]
+    policy_rows: Float[Array, "*steps updates candidates"]
     """Places of the candidates for a policy update."""
-    pick: Array
+    pick: Float[Array, "*steps updates"]
     """Which of them it takes."""
-    window: Array
+    window: Float[Array, ...]
     """Places of the noise to replay, or fresh noise."""
 
     @property

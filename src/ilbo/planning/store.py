@@ -6,11 +6,13 @@ One ring serves both stores of the paper: E^Q is all of it, E^μ its most recent
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 PRIORITY_FLOOR = 1e-3
 """Least priority of a row, so that none is never seen again."""
@@ -40,14 +42,23 @@ class Store(eqx.Module):
     """Transitions ever added; the newest stands at (count − 1) mod capacity."""
     sizes: tuple[int, int, int] = eqx.field(static=True)
     """Components of the state, the action and the noise."""
+    together: int = eqx.field(static=True)
+    """Transitions that are added at a time: one of each episode that runs side by side."""
     priority: Float[Array, " capacity"] | None = None
     """How much each row is wanted, where sampling is prioritised; 0 for rows not written yet."""
 
     @classmethod
-    def init(cls, sizes: tuple[int, int, int], capacity: int, prioritised: bool = False) -> Store:
+    def init(
+        cls,
+        sizes: tuple[int, int, int],
+        capacity: int,
+        together: int = 1,
+        prioritised: bool = False,
+    ) -> Store:
         states, actions, noises = sizes
         rows = jnp.zeros((capacity, 2 * states + actions + noises + 3))
-        return cls(rows, jnp.array(0), sizes, jnp.zeros(capacity) if prioritised else None)
+        priority = jnp.zeros(capacity) if prioritised else None
+        return cls(rows, jnp.array(0), sizes, together, priority)
 
     @property
     def capacity(self) -> int:
@@ -72,7 +83,7 @@ class Store(eqx.Module):
         if priority is not None:  # new rows are wanted as much as any
             wanted = jnp.full(len(new), jnp.maximum(jnp.max(priority), PRIORITY_FLOOR))
             priority = jax.lax.dynamic_update_slice_in_dim(priority, wanted, at, axis=0)
-        return Store(rows, self.count + len(new), self.sizes, priority)
+        return Store(rows, self.count + len(new), self.sizes, self.together, priority)
 
     def recent(self, unit: Float[Array, "*b"], span: int | None = None) -> Int[Array, "*b"]:
         """Positions of the latest `span` transitions (or all), picked by uniforms in [0, 1)."""
@@ -96,7 +107,7 @@ class Store(eqx.Module):
         """Sets the rows' priority by the critic's error there."""
         assert self.priority is not None
         priority = self.priority.at[index].set((jnp.abs(errors) + PRIORITY_FLOOR) ** SHARPNESS)
-        return Store(self.rows, self.count, self.sizes, priority)
+        return Store(self.rows, self.count, self.sizes, self.together, priority)
 
     def take(self, index: Int[Array, "*b"]) -> Transition:
         """The transitions at these positions."""
@@ -108,8 +119,45 @@ class Store(eqx.Module):
         left = steps_left.astype(jnp.int32)
         return Transition(state, action, noise, next_state, reward, left, ended > 0)
 
+    def saved(self) -> dict[str, np.ndarray]:
+        """The filled part as plain arrays, in a form that compresses well.
+
+        Columns stand together, and a next state is written as its difference, bit by bit, from the
+        state of the row after it in the same episode: nothing, as a rule.
+        """
+        held = min(int(self.count), self.capacity)
+        columns = np.asarray(self.rows[:held]).T.copy().view(np.uint32)
+        _differences(columns, *self.sizes, self.together)
+        arrays = {"columns": columns, "count": np.asarray(self.count)}
+        return arrays | (
+            {} if self.priority is None else {"priority": np.asarray(self.priority[:held])}
+        )
+
+    def restored(self, arrays: Mapping[str, np.ndarray]) -> Store:
+        """A store of this capacity with what `saved` gave; ValueError where it does not fit."""
+        columns = np.array(arrays["columns"])
+        width, held = self.rows.shape[1], columns.shape[-1]
+        if columns.shape != (width, held) or columns.dtype != np.uint32 or held > self.capacity:
+            raise ValueError("the store has another shape or type")
+        _differences(columns, *self.sizes, self.together)
+        empty = self.capacity - held
+        rows = np.pad(columns.view(np.float32).T, ((0, empty), (0, 0)))
+        priority = None
+        if self.priority is not None:
+            priority = jnp.asarray(np.pad(arrays["priority"], (0, empty)))
+        count = jnp.asarray(arrays["count"], self.count.dtype)
+        return Store(jnp.asarray(rows), count, self.sizes, self.together, priority)
+
     def noise(self, index: Int[Array, "*b"]) -> Float[Array, "*b k"]:
         """The noise alone at these positions."""
         states, actions, noises = self.sizes
         start = states + actions
         return self.rows[index, start : start + noises]
+
+
+def _differences(
+    columns: UInt32[np.ndarray, "width held"], states: int, actions: int, noises: int, together: int
+) -> None:
+    """Replaces next states by their difference from the following states, or the other way."""
+    start = states + actions + noises
+    columns[start : start + states] ^= np.roll(columns[:states], -together, axis=1)

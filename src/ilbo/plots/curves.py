@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ilbo.planning.planner import Record
+    from ilbo.planning.records import Record
 
 LATE = 0.4
 """Where the second panel begins, as a share of training: early returns would flatten it."""

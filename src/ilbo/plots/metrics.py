@@ -11,7 +11,7 @@ from ilbo.plots.curves import line_of, mean_of, tested
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ilbo.planning.planner import Record
+    from ilbo.planning.records import Record
 
 PANELS = {
     "critic_loss": "critic's loss",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ilbo.mdp.problem import Problem
     from ilbo.mdp.simulate import Policy
-    from ilbo.planning.planner import Record
+    from ilbo.planning.records import Record
 
 
 PICTURE_SEED = 2_718

@@ -9,7 +9,8 @@ import numpy as np
 from ilbo.mdp.evaluate import Evaluation
 from ilbo.mdp.problem import Problem
 from ilbo.nn.policy import Policy
-from ilbo.planning.planner import Planner, Samples
+from ilbo.planning.ilbo import count_samples
+from ilbo.planning.records import Samples
 from ilbo.runs.results import evaluate_fresh, fresh_key
 from ilbo.runs.saved import SavedRun
 
@@ -51,7 +52,7 @@ class Entry:
     def samples(self) -> Samples | None:
         if self.problem is None or not self.episode:
             return None
-        return Planner(self.problem, self.run.config, self.run.seeds).samples(self.episode)
+        return count_samples(self.run.config, self.problem.horizon, self.episode)
 
 
 def look_into(

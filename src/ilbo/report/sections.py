@@ -6,7 +6,7 @@ import numpy as np
 
 from ilbo import plots
 from ilbo.planning.config import ILBO
-from ilbo.planning.planner import Samples
+from ilbo.planning.records import Samples
 from ilbo.report import parts
 from ilbo.report.entry import Entry
 from ilbo.runs.saved import SavedRun

@@ -1,9 +1,8 @@
-"""Training runs on disk between two segments: everything that going on bit for bit needs."""
+"""Training between two segments on disk: everything that going on bit for bit needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,46 +12,36 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbo.errors import UserError
-from ilbo.planning.planner import Planner, Run
+from ilbo.planning.loop import Moment, Start
+from ilbo.planning.planner import Planner, Seeds, SeedState
+from ilbo.planning.store import Store
 from ilbo.storage import arrays as arrayfile
 from ilbo.storage.trees import named_leaves
 
-_ROWS = "state.store.rows."
-LAYOUT = 3
-"""What runs consist of, and how: in another order, parameters of the same shapes mean nothing."""
+LAYOUT = 4
+"""What a seed's state consists of, and how: in another order, arrays of the same shapes mean
+nothing."""
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """Runs after a number of episodes."""
-
-    runs: list[Run] | Run
-    episode: int
-    seconds: float
-    """Time that planning has taken so far, over all sessions."""
-    compile_seconds: float
-
-
-def save(path: Path, planner: Planner, checkpoint: Checkpoint) -> None:
-    """Writes the runs; of the store only the part that is filled."""
-    arrays = {}
-    for seed, run in zip(planner.seeds, planner.split(checkpoint.runs), strict=True):
-        held = min(int(run.state.store.count), run.state.store.capacity)
-        for name, leaf in named_leaves(run).items():
-            data = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
-            arrays[f"{seed}.{name}"] = data[:held] if name.startswith(_ROWS) else data
+def save(path: Path, moment: Moment) -> None:
+    """Writes all seeds; of a store only the part that is filled."""
+    planner, arrays = moment.planner, {}
+    for number, seed in zip(planner.seeds, planner.split(moment.seeds), strict=True):
+        for name, leaf in named_leaves(_map_stores(Store.saved, seed)).items():
+            data = jax.random.key_data(leaf) if _is_key(leaf) else leaf
+            arrays[f"{number}.{name}"] = np.asarray(data)
     content = {
         "layout": LAYOUT,
         "identity": _identity(planner),
-        "episode": checkpoint.episode,
-        "seconds": checkpoint.seconds,
-        "compile_seconds": checkpoint.compile_seconds,
+        "episode": moment.episode,
+        "seconds": moment.clock.seconds,
+        "compile_seconds": moment.clock.compile_seconds,
     }
-    arrayfile.write(path, "checkpoint", content, arrays)
+    arrayfile.write(path, "checkpoint", content, arrays, compress=True)
 
 
-def load(path: Path, planner: Planner) -> Checkpoint:
-    """The runs as they were saved; the planner must be the one that saved them."""
+def restore(path: Path, planner: Planner) -> Start:
+    """The seeds as they were saved; the planner must be like the one that saved them."""
     try:
         header, arrays = arrayfile.read(path, "checkpoint")
     except UserError as error:
@@ -69,18 +58,21 @@ def load(path: Path, planner: Planner) -> Checkpoint:
         )
     fresh = planner.start()
     try:
-        runs = [
-            _restore(run, arrays, f"{seed}.")
-            for seed, run in zip(planner.seeds, planner.split(fresh), strict=True)
+        seeds = [
+            _restore(seed, arrays, f"{number}.")
+            for number, seed in zip(planner.seeds, planner.split(fresh), strict=True)
         ]
-        episode = int(header["episode"])
-        seconds, compiling = float(header["seconds"]), float(header["compile_seconds"])
+        return Start(
+            _like(fresh, seeds),
+            episode=int(header["episode"]),
+            seconds=float(header["seconds"]),
+            compile_seconds=float(header["compile_seconds"]),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{str(path)!r} does not fit this version of ilbo ({error}): "
             "start again with --overwrite."
         ) from None
-    return Checkpoint(_like(fresh, runs), episode, seconds, compiling)
 
 
 def _identity(planner: Planner) -> dict[str, Any]:
@@ -89,33 +81,44 @@ def _identity(planner: Planner) -> dict[str, Any]:
     return {"problem": planner.problem.name, "seeds": list(planner.seeds), "config": config}
 
 
-def _restore(template: Run, arrays: dict[str, np.ndarray], prefix: str) -> Run:
-    leaves = []
-    for name, wanted in named_leaves(template).items():
-        array = arrays[prefix + name]
-        if name.startswith(_ROWS):
-            array = _padded(array, wanted.shape[0])
-        if _is_key(wanted):
-            leaf = jax.random.wrap_key_data(jnp.array(array), impl=jax.random.key_impl(wanted))
-        else:
-            leaf = jnp.array(array)
-        if leaf.shape != wanted.shape or leaf.dtype != wanted.dtype:
-            raise ValueError(f"{name} has another shape or type")
-        leaves.append(leaf)
-    return jax.tree.unflatten(jax.tree.structure(template), leaves)
+def _is_store(node: Any) -> bool:
+    return isinstance(node, Store)
 
 
-def _padded(array: np.ndarray, capacity: int) -> np.ndarray:
-    whole = np.zeros((capacity, *array.shape[1:]), array.dtype)
-    whole[: len(array)] = array
-    return whole
+def _map_stores(function: Callable[[Store], Any], tree: Any) -> Any:
+    """The tree with a function applied to each store in it."""
+
+    def one(node: Any) -> Any:
+        return function(node) if _is_store(node) else node
+
+    return jax.tree.map(one, tree, is_leaf=_is_store)
 
 
-def _like(fresh: list[Run] | Run, runs: Sequence[Run]) -> list[Run] | Run:
-    """The runs as a list or stacked and spread over devices, as the planner starts them."""
-    if not isinstance(fresh, Run):
-        return list(runs)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
+def _restore(template: SeedState, arrays: dict[str, np.ndarray], prefix: str) -> SeedState:
+    """The state with its arrays taken by name, in the types and shapes of the template."""
+    form = _map_stores(Store.saved, template)
+    named = [arrays[prefix + name] for name in named_leaves(form)]
+    saved = jax.tree.unflatten(jax.tree.structure(form), named)
+    return jax.tree.map(_like_leaf, template, saved, is_leaf=_is_store)
+
+
+def _like_leaf(wanted: Any, saved: Any) -> Any:
+    if isinstance(wanted, Store):
+        return wanted.restored(saved)
+    if _is_key(wanted):
+        leaf = jax.random.wrap_key_data(jnp.array(saved), impl=jax.random.key_impl(wanted))
+    else:
+        leaf = jnp.array(saved)
+    if leaf.shape != wanted.shape or leaf.dtype != wanted.dtype:
+        raise ValueError("an array has another shape or type")
+    return leaf
+
+
+def _like(fresh: Seeds, seeds: Sequence[SeedState]) -> Seeds:
+    """The seeds as a list or stacked and spread over devices, as the planner starts them."""
+    if not isinstance(fresh, SeedState):
+        return list(seeds)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *seeds)
     arrays, rest = eqx.partition(stacked, eqx.is_array)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, eqx.filter(fresh, eqx.is_array))
     return eqx.combine(jax.device_put(arrays, shardings), rest)

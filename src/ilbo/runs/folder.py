@@ -17,7 +17,7 @@ from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.nn.policy import Policy
 from ilbo.planning.config import ILBO
-from ilbo.planning.planner import Record
+from ilbo.planning.records import Record
 from ilbo.registry.identity import describe
 from ilbo.runs import settings
 from ilbo.runs.layout import (

@@ -2,7 +2,7 @@
 
 config.toml      problem, seeds and every setting; `ilbo plan --config` takes it
 meta.json        the problem, versions of all that matters, commit, device
-metrics.jsonl    one line a test: the fields of `ilbo.planner.Record`
+metrics.jsonl    one line per test and seed: the fields of `ilbo.planning.records.Record`
 checkpoint.ilbo  all that resuming needs
 policy.ilbo      the current policy; best.ilbo the one that tested best
                  (of several seeds: in the folders seed-0, seed-1, ...)
@@ -23,20 +23,11 @@ from ilbo.storage.files import (
 )
 
 CONFIG, META, METRICS = "config.toml", "meta.json", "metrics.jsonl"
-
-
 CHECKPOINT, RESULT, LOCK = "checkpoint.ilbo", "result.json", ".lock"
-
-
-CURVE, TRAJECTORIES, REPORT, TENSORBOARD = (
-    "curve.png",
-    "trajectories.png",
-    "report.html",
-    "tensorboard",
-)
-
-
+CURVE, TRAJECTORIES = "curve.png", "trajectories.png"
+REPORT, TENSORBOARD = "report.html", "tensorboard"
 FORMAT = 1
+"""Of the run folder."""
 
 
 def is_run(path: str | Path) -> bool:

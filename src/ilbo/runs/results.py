@@ -12,7 +12,7 @@ from jaxtyping import Array, Key
 from ilbo.mdp.evaluate import Evaluation, evaluate
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Policy
-from ilbo.planning.planner import Plan
+from ilbo.planning.records import Plan
 
 FRESH_EPISODES = 2048
 """Trajectories that a final result is taken over."""

@@ -13,7 +13,7 @@ from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.nn.policy import Policy
 from ilbo.planning.config import ILBO
-from ilbo.planning.planner import Record
+from ilbo.planning.records import Record
 from ilbo.registry.identity import rebuild
 from ilbo.runs import settings
 from ilbo.runs.layout import CONFIG, FORMAT, META, METRICS, RESULT, is_run, seed_folders

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ilbo.errors import UserError, suggest
-from ilbo.planning.config import ILBO
+from ilbo.planning.config import ILBO, PYTHON_ONLY
 from ilbo.storage.files import read_text
 
 Preset = Literal["default", "paper"]
 PRESETS: dict[str, Callable[..., ILBO]] = {"default": ILBO, "paper": ILBO.paper}
-FIELDS: dict[str, Any] = typing.get_type_hints(ILBO)
-"""The settings of the planner and their types."""
+FIELDS: dict[str, Any] = {
+    name: next((part for part in typing.get_args(kind) if typing.get_origin(part) is Literal), kind)
+    for name, kind in typing.get_type_hints(ILBO).items()
+    if name not in PYTHON_ONLY
+}
+"""The settings of the planner that a file or a flag can give, and their types."""
 RUN_KEYS: dict[str, Any] = {
     "problem": str,
     "instance": str,

@@ -13,7 +13,7 @@ import numpy as np
 from ilbo.errors import UserError
 from ilbo.mdp.bounds import FixedBounds, bounds_are_fixed
 from ilbo.mdp.problem import Problem
-from ilbo.nn.policy import Policy, Scaling, shape_of
+from ilbo.nn.policy import Layers, Policy, Scaling, shape_of
 from ilbo.registry.identity import check_same, describe, rebuild
 from ilbo.storage import arrays as arrayfile
 from ilbo.storage.trees import fill, named_leaves
@@ -58,7 +58,7 @@ def read_policy(path: str | Path, problem: Problem | None = None) -> Policy:
     states, actions = len(described["states"]), len(described["actions"])
     blank = jax.eval_shape(lambda: Scaling(jnp.zeros(states), jnp.zeros(states)))
     try:
-        network = fill(shape_of(Policy, states, actions, tuple(layers)), arrays, "network.")
+        network = fill(shape_of(Layers(tuple(layers)), states, actions), arrays, "network.")
         scaling = fill(blank, arrays, "scaling.")
     except ValueError as error:
         raise UserError(
@@ -68,7 +68,7 @@ def read_policy(path: str | Path, problem: Problem | None = None) -> Policy:
         check_same(described, problem, f"The policy {str(path)!r}")
         return Policy(network, scaling, problem.model)
     if bounds is not None:
-        return Policy(network, scaling, bounds)  # type: ignore[arg-type]
+        return Policy(network, scaling, bounds)
     return Policy(network, scaling, rebuild(described).model)
 
 

@@ -22,7 +22,6 @@ import equinox as eqx
 import jax
 from jax.experimental import serialize_executable
 
-from ilbo.planning.training import Trainer
 from ilbo.registry.identity import describe
 from ilbo.storage.environment import packages
 from ilbo.storage.files import write_atomically
@@ -30,7 +29,7 @@ from ilbo.storage.files import write_atomically
 Program = Callable[..., Any]
 
 
-class Programs:
+class Kept:
     """Programs of one trainer, in a folder of the user's own."""
 
     def __init__(self, folder: Path, made_from: dict[str, Any]):
@@ -41,8 +40,10 @@ class Programs:
         self.lock = threading.Lock()
 
     @classmethod
-    def of(cls, folder: Path, trainer: Trainer) -> Programs | None:
-        """None for a model in Python: its code can change unseen."""
+    def of(cls, folder: Path | None, trainer: Any) -> Kept | None:
+        """None without a folder, and for a model in Python: its code can change unseen."""
+        if folder is None:
+            return None
         problem = describe(trainer.problem)
         if problem["origin"] == "python":
             return None

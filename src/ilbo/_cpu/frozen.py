@@ -1,7 +1,7 @@
-"""Networks at fixed parameters, for long chains of gradients in their inputs alone.
+"""A network at fixed parameters, for long chains of gradients in its inputs alone.
 
-The same functions as those of `networks`, arranged for speed where one batch of a few states after
-another passes through them, forward and in reverse:
+The same function as hidden layers and a linear output, arranged for speed where one batch of a few
+states after another passes through it, forward and in reverse:
 
 - A layer norm takes the mean off its inputs. Here it is taken off the columns of the weights
   beforehand, which comes to the same and leaves one reduction a layer, in each direction.
@@ -12,6 +12,8 @@ another passes through them, forward and in reverse:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -20,81 +22,67 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.lax import optimization_barrier
 from jaxtyping import Array, Float
 
-from ilbo.nn.critic import Critic
-from ilbo.nn.layers import (
-    LEAST_VARIANCE,
-    MLP,
-    Folded,
-    Hidden,
-    across,
-    row_mean,
-    times,
-    times_transposed,
-)
-from ilbo.nn.policy import Policy
+from ilbo._cpu.layers import LEAST_VARIANCE, Arrays, Folded
+from ilbo._cpu.products import across, row_mean, times, times_transposed
 
 KEPT = "activations"
 """Name of what a reverse pass needs, for `jax.checkpoint` to keep."""
 
 
-class FrozenHidden(eqx.Module):
-    """A `Hidden` layer; each row of its weights, and its bias, has mean 0."""
+class FrozenLayer(eqx.Module):
+    """A hidden layer; each row of its weights, and its bias, has mean 0."""
 
     weight: Float[Array, "inputs outputs"]
     others: Float[Array, "3 outputs"]
-    """Bias, scale and shift: in one array, the less to lay out."""
+    """Bias, scale and shift in one array, so that fewer arrays are laid out."""
     average: Float[Array, " outputs"]
     """Row means are products with it."""
 
     @classmethod
-    def of(cls, layer: Hidden) -> FrozenHidden:
-        weight = layer.dense.weight - row_mean(layer.dense.weight)
-        others = jnp.stack([layer.dense.bias, layer.scale, layer.shift])
+    def of(cls, layer: Arrays) -> FrozenLayer:
+        weight = layer.weight - row_mean(layer.weight)
+        others = jnp.stack([layer.bias, layer.scale, layer.shift])
         others -= row_mean(others) * np.array([[1.0], [0.0], [0.0]])
         average = jnp.full(len(layer.scale), 1 / len(layer.scale))
         return optimization_barrier(cls(weight, others, average))
 
 
-class FrozenMLP(eqx.Module):
-    """An `MLP` at fixed parameters."""
+class Frozen(eqx.Module):
+    """Hidden layers and a linear output at fixed parameters."""
 
     first: Folded | None
     """The first layer, where it is much wider than its inputs: nothing but these is kept."""
-    hidden: tuple[FrozenHidden, ...]
+    hidden: tuple[FrozenLayer, ...]
     """The others."""
     output: Float[Array, "outputs inputs"]
-    """Transposed: of few outputs, this is the faster way round."""
+    """Transposed, which is faster for few outputs."""
     bias: Float[Array, " outputs"]
 
     @classmethod
-    def of(cls, network: MLP) -> FrozenMLP:
-        first = network.hidden[0].quick()
-        folded = optimization_barrier(first) if isinstance(first, Folded) else None
+    def of(
+        cls,
+        layers: Sequence[Arrays],
+        weight: Float[Array, "inputs outputs"],
+        bias: Float[Array, " outputs"],
+    ) -> Frozen:
+        folded = optimization_barrier(Folded.of(layers[0])) if layers[0].is_wide else None
         return cls(
             folded,
-            tuple(FrozenHidden.of(layer) for layer in network.hidden[folded is not None :]),
-            optimization_barrier(network.output.weight.T),
-            network.output.bias,
+            tuple(FrozenLayer.of(layer) for layer in layers[folded is not None :]),
+            optimization_barrier(weight.T),
+            bias,
         )
 
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+    def __call__(self, x: Float[Array, "*b inputs"]) -> Float[Array, "*b outputs"]:
         if self.first:
             x = self.first(x)
         return _through(x, self)
 
 
-def frozen_policy(policy: Policy) -> Policy:
-    """The same policy, quick to compute and to differentiate in the state."""
-    return eqx.tree_at(lambda p: p.network, policy, FrozenMLP.of(policy.network))
+Activations = list[tuple[Array, Array]]
 
 
-def frozen_critic(critic: Critic) -> Critic:
-    """The same critic, likewise in state and action."""
-    hidden = FrozenMLP.of(critic.network.hidden)
-    return eqx.tree_at(lambda c: c.network.hidden, critic, hidden)
-
-
-def _forward(x: Array, network: FrozenMLP):
+def _forward(x: Array, network: Frozen) -> tuple[Array, tuple[Activations, Frozen]]:
     kept = []
     for layer in network.hidden:
         bias, scale, shift = layer.others
@@ -107,7 +95,7 @@ def _forward(x: Array, network: FrozenMLP):
     return output, (kept, network)
 
 
-def _reverse(saved, g: Array):
+def _reverse(saved: tuple[Activations, Frozen], g: Array) -> tuple[Array, None]:
     kept, network = saved
     g = g @ network.output
     for layer, (y, factor) in zip(reversed(network.hidden), reversed(kept), strict=True):
@@ -121,7 +109,7 @@ def _reverse(saved, g: Array):
 
 
 @jax.custom_vjp
-def _through(x: Array, network: FrozenMLP) -> Array:
+def _through(x: Array, network: Frozen) -> Array:
     return _forward(x, network)[0]
 
 

@@ -1,0 +1,95 @@
+"""Where the bound touches the objective: the model and what is held constant at θ^m."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ilbo.mdp.model import Model
+from ilbo.nn.parameters import recompute
+
+ActionValue = Callable[[Array, Array, Array], Array]
+"""Q^m: state [n], action [m], steps left [] → value []; 0 where no step is left."""
+
+
+class Sample(NamedTuple):
+    """A state to estimate the gradient at, and what the estimate may use."""
+
+    state: Float[Array, " n"]
+    steps_left: Int[Array, ""]
+    noise: Float[Array, "draws steps k"]
+    """Noise of the steps to take: `draws` times `steps` of the estimator."""
+    next_state: Float[Array, " n"]
+    """The state that followed it."""
+
+
+class ActionGradient(NamedTuple):
+    """g at the states it was estimated for, with a leading axis over these."""
+
+    states: Float[Array, "k n"]
+    gradients: Float[Array, "k m"]
+    """0 beyond the horizon."""
+    value: Float[Array, ""]
+    """The estimate of the objective from the first state: the bound at θ^m, which touches it."""
+
+
+class Point(eqx.Module):
+    """The model, Q^m, the policy μ^m and γ, in the reward's own units."""
+
+    model: Model
+    critic: ActionValue
+    policy: Callable[[Array], Array]
+    discount: float = eqx.field(static=True)
+
+    def value(self, state: Float[Array, " n"], steps_left: Int[Array, ""]) -> Float[Array, ""]:
+        """V^m."""
+        return self.critic(state, self.policy(state), steps_left)
+
+    def step(
+        self,
+        state: Float[Array, " n"],
+        action: Float[Array, " m"],
+        noise: Float[Array, " k"],
+        steps_left: Int[Array, ""],
+    ) -> tuple[Float[Array, " n"], Float[Array, ""], Int[Array, ""]]:
+        """(s', r, steps left at s'), the last 0 where the episode has ended."""
+        moved = self.model.transition(state, action, noise)
+        reward = self.model.reward(state, action, moved)
+        left = jnp.where(self.model.terminal(moved), 0, jnp.maximum(steps_left - 1, 0))
+        return moved, reward, left
+
+    def follow(
+        self,
+        state: Float[Array, " n"],
+        steps_left: Int[Array, ""],
+        noise: Float[Array, "steps k"],
+        nudges: Float[Array, "steps m"],
+    ) -> tuple[Float[Array, ""], tuple[Float[Array, "steps n"], Int[Array, " steps"]]]:
+        """Rolls μ^m from the state along the noise, its actions nudged.
+
+        Returns the return with the critic's tail, and (states, steps left) before each step.
+        """
+
+        def one(
+            carry: tuple[Array, Array, Array], inputs: tuple[Array, Array]
+        ) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
+            state, action, left = carry
+            xi, nudge = inputs
+            alive = left > 0
+            moved, reward, next_left = self.step(state, action + nudge, xi, left)
+            following = jnp.where(alive, moved, state)
+            earned = jnp.where(alive, reward, 0.0)
+            return (following, self.policy(following), next_left), (earned, state, left)
+
+        # The action is part of the carry, so that the policy is evaluated once for each state, and
+        # is not differentiated at the first, which nothing moves.
+        carry, inputs = (state, self.policy(state), steps_left), (noise, nudges)
+        (last, action, left), (earned, states, lefts) = jax.lax.scan(recompute(one), carry, inputs)
+        tail = jnp.where(left > 0, self.critic(last, action, left), 0.0)
+        factors = self.discount ** jnp.arange(len(noise) + 1)
+        return jnp.sum(factors * jnp.append(earned, tail)), (states, lefts)

@@ -1,0 +1,233 @@
+"""ILBO training: act, step, store, critic update, gradient of the bound, targets; one program."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from ilbo.mdp import density_check, sampling
+from ilbo.mdp.problem import Problem
+from ilbo.mdp.simulate import Trial, draw_noise, returns
+from ilbo.nn.parameters import Parameters
+from ilbo.nn.policy import Policy
+from ilbo.planning.acting import SCALE_PROBES, explore, replay, reset, reward_scale
+from ilbo.planning.config import ILBO
+from ilbo.planning.learning import optimizer, update_critic, update_policy
+from ilbo.planning.networks import Networks
+from ilbo.planning.records import Samples, segments
+from ilbo.planning.state import FAULTS, Draws, ILBOState
+from ilbo.planning.store import Store
+from ilbo.planning.targets import Slow, follow
+from ilbo.planning.trainer import Metrics, Trainer
+
+SMALLEST_STORE = 1 << 17
+
+
+class ILBOTrainer(Trainer):
+    """Iterative lower bound optimisation on one problem."""
+
+    problem: Problem
+    config: ILBO = eqx.field(static=True)
+    total_steps: Float[Array, ""]
+    """Steps of the whole run, which learning rates and exploration decay over."""
+    capacity: int = eqx.field(static=True)
+    """Transitions that the store holds."""
+    every: int = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, problem: Problem, config: ILBO, episodes: int) -> ILBOTrainer:
+        """For runs of so many episodes."""
+        if config.gradient.needs_density:
+            density_check.check(problem)
+        steps = steps_of(episodes, problem.horizon, config)
+        # A few sizes of store serve all lengths of run, so that few programs are compiled.
+        enough = max(SMALLEST_STORE, 1 << (steps * config.parallel - 1).bit_length())
+        capacity = min(config.critic_store, enough)
+        capacity += -capacity % config.parallel
+        return cls(
+            problem=problem,
+            config=config,
+            total_steps=jnp.array(float(steps)),
+            capacity=capacity,
+            every=config.evaluate_every,
+        )
+
+    @property
+    def networks(self) -> Networks:
+        return Networks(self.problem, self.config)
+
+    def init(self, key: Key[Array, ""]) -> tuple[ILBOState, Parameters]:
+        keys = jax.random.split(key, 5)
+        config, problem = self.config, self.problem
+        policy, critic = self.networks.init(keys[0], keys[1])
+        units = sampling.uniform(keys[2], (config.parallel, 1 + problem.state_size))
+        sizes = (problem.state_size, problem.action_size, problem.model.law.size)
+        state = ILBOState(
+            policy=policy,
+            critic=critic,
+            slow_policy=policy,
+            slow_critic=critic,
+            policy_optimizer=optimizer(config, 1.0).init(policy),
+            critic_optimizer=optimizer(config, 1.0).init(critic),
+            policy_norm=jnp.zeros(()),
+            critic_norm=jnp.zeros(()),
+            strength=jnp.zeros(problem.horizon + 1),
+            store=Store.init(sizes, self.capacity, config.parallel, config.prioritised),
+            episodes=reset(problem, config, units),
+            step=jnp.array(0),
+            fault=jnp.array(0),
+            fault_step=jnp.array(0),
+            reward_scale=reward_scale(problem, keys[3]),
+            key=keys[4],
+        )
+        return state, policy
+
+    def segment(
+        self, state: ILBOState, most: int, episodes: Int[Array, ""]
+    ) -> tuple[ILBOState, Metrics]:
+        horizon, config = self.problem.horizon, self.config
+        key, draw_key = jax.random.split(state.key)
+        state = eqx.tree_at(lambda s: s.key, state, key)
+        draws = self.draw(draw_key, steps_of(most, horizon, config))
+        return self.train(state, draws, steps_of(episodes, horizon, config))
+
+    def draw(self, key: Key[Array, ""], steps: int) -> Draws:
+        """The random numbers of so many steps."""
+        config, problem, estimator = self.config, self.problem, self.config.gradient
+        keys = jax.random.split(key, 5)
+        episodes = (steps, config.parallel)
+        updates = (steps, config.updates)
+        window = (config.policy_batch, estimator.draws, estimator.steps)
+        candidates = config.policy_batch * config.candidates
+        fresh = estimator.next_states == "fresh"
+        # Uniform numbers of all kinds in one call: each call is a program to compile.
+        sizes = (config.critic_batch, candidates, 1, 0 if fresh else math.prod(window))
+        uniforms = sampling.uniform(keys[0], (*updates, sum(sizes)))
+        critic_rows, policy_rows, pick, places = jnp.split(uniforms, np.cumsum(sizes)[:-1], axis=-1)
+        return Draws(
+            noise=draw_noise(problem.model, keys[2], episodes),
+            explore=sampling.normal(keys[3], (*episodes, problem.action_size)),
+            starts=sampling.uniform(keys[1], (*episodes, 1 + problem.state_size)),
+            critic_rows=critic_rows,
+            policy_rows=policy_rows,
+            pick=pick[..., 0],
+            window=draw_noise(problem.model, keys[4], (*updates, *window))
+            if fresh
+            else places.reshape(*updates, *window),
+        )
+
+    def train(
+        self, state: ILBOState, draws: Draws, steps: int | Int[Array, ""]
+    ) -> tuple[ILBOState, Metrics]:
+        """A step for each of the first so many draws; every few steps the slow copies follow."""
+        every = self.config.target_every
+
+        def turn(i: Array, carry: tuple[ILBOState, Metrics]) -> tuple[ILBOState, Metrics]:
+            slow = Slow.of(self.networks, carry[0])
+            first = i * every
+            last = jnp.minimum(first + every, steps)
+
+            def one(i: Array, carry: tuple[ILBOState, Metrics]) -> tuple[ILBOState, Metrics]:
+                state, sums = carry
+                state, metrics = self.step(state, slow, jax.tree.map(lambda x: x[i], draws))
+                return state, jax.tree.map(jnp.add, sums, metrics)
+
+            state, sums = jax.lax.fori_loop(first, last, one, carry)
+            return follow(self.config, state, last - first), sums
+
+        carry = state, Metrics.zeros()
+        state, sums = jax.lax.fori_loop(0, -(-steps // every), turn, carry)
+        return state, jax.tree.map(lambda total: total / steps, sums)
+
+    def step(self, state: ILBOState, slow: Slow, draws: Draws) -> tuple[ILBOState, Metrics]:
+        """One step of the episodes side by side, and the updates after it."""
+        share_done = jnp.clip(state.step / self.total_steps, 0.0, 1.0)
+        decay = 1 - (1 - self.config.final_rate) * share_done
+        networks = self.networks
+        state = explore(networks, state, draws, share_done)
+
+        def update(state: ILBOState, draws: Any) -> tuple[ILBOState, Metrics]:
+            rows, *policy_draws = draws
+            state, loss, critic_norm = update_critic(networks, state, slow, rows, decay)
+            state, value, policy_norm = update_policy(
+                networks, state, slow, tuple(policy_draws), decay
+            )
+            return state, Metrics(loss, value, policy_norm, critic_norm)
+
+        inputs = (draws.critic_rows, *draws.for_policy)
+        if self.config.updates == 1:
+            state, metrics = update(state, jax.tree.map(lambda x: x[0], inputs))
+        else:
+            state, metrics = jax.lax.scan(update, state, inputs)
+            metrics = jax.tree.map(jnp.mean, metrics)
+        return eqx.tree_at(lambda s: s.step, state, state.step + 1), metrics
+
+    def select(
+        self, state: ILBOState, held: Parameters, test: Trial
+    ) -> tuple[ILBOState, Parameters, Float[Array, ""]]:
+        """The newest policy replaces the one held if it earns more, both along the same noise,
+        replayed from the store, from starts as in training. One that is not finite never does."""
+        newest, guard = state.slow_policy, self.config.guard
+        if guard == 0:
+            finite = jnp.all(jnp.array([jnp.all(jnp.isfinite(part)) for part in newest]))
+            held = jax.tree.map(lambda new, old: jnp.where(finite, new, old), newest, held)
+            return state, held, jnp.mean(returns(self.problem, self.policy(held), test))
+        key, replay_key = jax.random.split(state.key)
+        replayed = replay(self.problem, self.config, state.store, replay_key, guard)
+        # One trial of both policies serves for the test as well, so that one program does both.
+        trial = Trial(*(jnp.concatenate(x, axis=-2) for x in zip(replayed, test, strict=True)))
+        both = jax.tree.map(lambda *x: jnp.stack(x), held, newest)
+
+        def earn(theta: Parameters) -> Float[Array, " episodes"]:
+            return returns(self.problem, self.policy(theta).fixed(), trial)
+
+        earned = jax.lax.map(earn, both)
+        means = jnp.mean(earned[:, :guard], axis=1)
+        better = (means[1] > means[0]).astype(int)
+        held = jax.tree.map(lambda x: x[better], both)
+        state = eqx.tree_at(lambda s: s.key, state, key)
+        return state, held, jnp.mean(earned[better, guard:])
+
+    def policy(self, parameters: Parameters) -> Policy:
+        return self.networks.policy(parameters)
+
+    def fault(self, state: ILBOState) -> str | None:
+        code = int(state.fault)
+        if code == 0:
+            return None
+        return (
+            f"The {FAULTS[code]} is not finite at training step {int(state.fault_step)} of "
+            f"{self.problem.name}: training stopped and the last good policy is kept."
+        )
+
+    def samples(self, episodes: int) -> Samples:
+        return count_samples(self.config, self.problem.horizon, episodes)
+
+
+def steps_of(episodes: Any, horizon: int, config: ILBO) -> Any:
+    """Steps of the program for so many episodes, a number or an array."""
+    return -(-episodes * horizon // config.parallel)
+
+
+def count_samples(config: ILBO, horizon: int, episodes: int) -> Samples:
+    """What one seed has consumed after so many episodes."""
+    parts = segments(episodes, config.evaluate_every)
+    steps = sum(steps_of(part, horizon, config) for part in parts)
+    updates, estimator = steps * config.updates, config.gradient
+    states = updates * config.policy_batch
+    fresh = states * estimator.draws * estimator.steps if estimator.next_states == "fresh" else 0
+    selecting = len(parts) * 2 * config.guard * horizon
+    return Samples(
+        episodes=episodes,
+        transitions=steps * config.parallel,
+        model_evaluations=estimator.model_evaluations(states) + selecting + SCALE_PROBES,
+        random_draws=steps * config.parallel + SCALE_PROBES + fresh,
+        gradient_steps=2 * updates,
+        test_transitions=len(parts) * config.test_episodes * horizon,
+    )

@@ -1,0 +1,216 @@
+"""The training loop, the only one, and the hooks that look on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ilbo.mdp.problem import Problem
+from ilbo.planning.config import ILBO
+from ilbo.planning.ilbo import ILBOTrainer
+from ilbo.planning.planner import Advanced, Planner, Seeds
+from ilbo.planning.records import Plan, Progress, Record
+from ilbo.planning.trainer import Metrics
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where training begins, or goes on from."""
+
+    seeds: Seeds
+    episode: int = 0
+    history: list[list[Record]] = field(default_factory=list)
+    """The tests so far, one list per seed; empty where there were none."""
+    seconds: float = 0.0
+    """Time that planning has taken so far, over all sessions."""
+    compile_seconds: float = 0.0
+
+
+class Hook:
+    """Looks on while a planner trains. Each method does nothing unless overridden."""
+
+    def begin(self, planner: Planner) -> Start | None:
+        """Where to go on from; None to begin anew."""
+
+    def stop(self, moment: Moment) -> str | None:
+        """A reason to stop, asked before and after each segment; None to go on."""
+
+    def after(self, moment: Moment) -> None:
+        """Called after each segment. Must not keep `moment.seeds`: the next segment uses them up.
+
+        `moment.ending` is set where this segment was the last.
+        """
+
+
+class Tell(Hook):
+    """Calls a function with each test's `Record`."""
+
+    def __init__(self, progress: Progress):
+        self.progress = progress
+
+    def after(self, moment: Moment) -> None:
+        for record in moment.records:
+            self.progress(record)
+
+
+class StopWhen(Hook):
+    """Stops once a function says so."""
+
+    def __init__(self, asked: Callable[[], bool], reason: str = "stopped"):
+        self.asked, self.reason = asked, reason
+
+    def stop(self, moment: Moment) -> str | None:
+        return self.reason if self.asked() else None
+
+
+class Clock:
+    """Seconds of a run, over all sessions, and how many of them went into compiling."""
+
+    def __init__(self, start: Start, entered: float):
+        self._began = entered - start.seconds
+        self._compiled_before = start.compile_seconds
+        self._segments: list[tuple[int, float]] = []
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def note(self, episodes: int, seconds: float) -> None:
+        """A segment of so many episodes took so long."""
+        self._segments.append((episodes, seconds))
+
+    @property
+    def compile_seconds(self) -> float:
+        """What the first segment of each session took longer than others of its length."""
+        if not self._segments:
+            return self._compiled_before
+        first, took = self._segments[0]
+        others = [t for episodes, t in self._segments[1:] if episodes == first]
+        usual = float(np.median(others)) if others else 0.0
+        return self._compiled_before + max(0.0, took - usual)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Training between two segments."""
+
+    planner: Planner
+    seeds: Seeds
+    episode: int
+    """Episodes that every seed has been trained for."""
+    records: list[Record]
+    """The tests of the last segment, one per seed."""
+    history: list[list[Record]]
+    clock: Clock
+    ending: str | None = None
+    """"finished", "fault" or a hook's reason to stop; None while training goes on."""
+
+    def advanced(self, segment: int) -> Moment:
+        """After one more segment of so many episodes."""
+        before = time.perf_counter()
+        result = self.planner.advance(self.seeds, segment)
+        episode = self.episode + segment
+        records = _records(self.planner, episode, result, self.clock.seconds)
+        self.clock.note(segment, time.perf_counter() - before)
+        for past, record in zip(self.history, records, strict=True):
+            past.append(record)
+        ending = "finished" if episode >= self.planner.episodes else None
+        if any(self.planner.faults(result.seeds)):
+            ending = "fault"
+        return replace(self, seeds=result.seeds, episode=episode, records=records, ending=ending)
+
+    def plan(self) -> Plan:
+        planner = self.planner
+        policies, best_policies = planner.policies(self.seeds)
+        return Plan(
+            problem=planner.problem,
+            config=planner.config,
+            seeds=planner.seeds,
+            policies=policies,
+            best_policies=best_policies,
+            history=self.history,
+            samples=planner.trainer.samples(self.episode),
+            seconds=self.clock.seconds,
+            compile_seconds=self.clock.compile_seconds,
+            faults=planner.faults(self.seeds),
+            ending=self.ending or "finished",
+        )
+
+
+def train(planner: Planner, hooks: Iterable[Hook] = ()) -> Plan:
+    """Trains all seeds of a planner from the start, or where a hook says, to the end."""
+    entered, hooks = time.perf_counter(), tuple(hooks)
+    planner.prepare()
+    started = [start for hook in hooks if (start := hook.begin(planner)) is not None]
+    start = started[0] if started else Start(planner.start())
+    history = start.history or [[] for _ in planner.seeds]
+    moment = Moment(planner, start.seeds, start.episode, [], history, Clock(start, entered))
+    for segment in planner.segments_after(start.episode):
+        if reason := _reason_to_stop(hooks, moment):
+            moment = replace(moment, ending=reason)
+            break
+        moment = moment.advanced(segment)
+        if not moment.ending:
+            moment = replace(moment, ending=_reason_to_stop(hooks, moment))
+        for hook in hooks:
+            hook.after(moment)
+        if moment.ending:
+            break
+    return moment.plan()
+
+
+def plan(
+    problem: Problem,
+    config: ILBO | None = None,
+    *,
+    seed: int = 0,
+    seeds: int | Sequence[int] | None = None,
+    episodes: int | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Trains a deep reactive policy by iterative lower bound optimisation.
+
+    Args:
+        problem: What to plan for.
+        config: Settings; the defaults if None.
+        seed: Seed of the run, or of the first of several.
+        seeds: How many runs, with seeds `seed`, `seed` + 1, ...; or their seeds.
+        episodes: Training episodes of each run; the config's if None.
+        progress: Called with each test's `Record` as training goes on.
+
+    >>> problem = ilbo.make("navigation-3")
+    >>> plan = ilbo.plan(problem, ilbo.ILBO(layers=(32,)), episodes=5)
+    >>> plan.policy(problem.initial_state).shape
+    (2,)
+    """
+    config = config or ILBO()
+    episodes = config.episodes if episodes is None else episodes
+    trainer = ILBOTrainer.of(problem, config, episodes)
+    planner = Planner(trainer, successive(seed, seeds), episodes)
+    return train(planner, [Tell(progress)] if progress else [])
+
+
+def successive(seed: int, seeds: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The seeds from `seed` on where their number is given (one if None), or those given."""
+    if seeds is None or isinstance(seeds, int):
+        return tuple(range(seed, seed + (1 if seeds is None else seeds)))
+    return tuple(seeds)
+
+
+def _reason_to_stop(hooks: Iterable[Hook], moment: Moment) -> str | None:
+    return next((reason for hook in hooks if (reason := hook.stop(moment))), None)
+
+
+def _records(planner: Planner, episode: int, result: Advanced, seconds: float) -> list[Record]:
+    figures = (result.current, result.best, *result.metrics)
+    columns = [np.asarray(figure, np.float64) for figure in figures]
+    names = ("current", "best", *Metrics._fields)
+
+    def record(i: int, seed: int) -> Record:
+        values = {name: float(column[i]) for name, column in zip(names, columns, strict=True)}
+        return Record(seed=seed, episode=episode, seconds=seconds, **values)
+
+    return [record(i, seed) for i, seed in enumerate(planner.seeds)]

@@ -1,0 +1,61 @@
+"""The policy and the critic of a problem, from their parameters."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from ilbo.mdp.problem import Problem
+from ilbo.nn.critic import Critic
+from ilbo.nn.parameters import Parameters, pack
+from ilbo.nn.policy import Layers, Maker, Policy
+from ilbo.planning.config import ILBO
+
+
+def policy_maker(config: ILBO) -> Maker:
+    """What makes the policy's network."""
+    return config.policy or Layers(config.layers)
+
+
+class Networks(eqx.Module):
+    """Both networks as the settings want them."""
+
+    problem: Problem
+    config: ILBO = eqx.field(static=True)
+
+    def init(
+        self, policy_key: Key[Array, ""], critic_key: Key[Array, ""]
+    ) -> tuple[Parameters, Parameters]:
+        """Fresh parameters θ and ψ."""
+        policy = Policy.init(policy_key, self.problem, policy_maker(self.config))
+        critic = Critic.init(critic_key, self.problem, self.config.layers)
+        return pack(policy.network), pack(critic.network)
+
+    def policy(self, theta: Parameters) -> Policy:
+        return Policy.of(theta, self.problem, policy_maker(self.config))
+
+    def critic(self, psi: Parameters) -> Critic:
+        return Critic.of(psi, self.problem, self.config.layers)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the critic sees the time left."""
+        return self.config.critic == "time-left"
+
+    @property
+    def discount(self) -> float:
+        return 1.0 if self.timed else self.config.discount
+
+    def value(
+        self,
+        critic: Critic,
+        state: Float[Array, "*b n"],
+        action: Float[Array, "*b m"],
+        steps_left: Int[Array, "*b"],
+    ) -> Float[Array, "*b"]:
+        """Q_ψ(s, a) in units of the reward scale, 0 where no step is left."""
+        if not self.timed:
+            return critic(state, action, jnp.zeros(jnp.shape(steps_left)))
+        q = critic(state, action, steps_left / self.problem.horizon)
+        return jnp.where(steps_left > 0, q, 0.0)

@@ -1,0 +1,49 @@
+"""From gradients in the action to the gradient in the policy's parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ilbo.mdp.bounds import into_bounds
+from ilbo.nn.policy import Policy
+from ilbo.planning.estimators.point import ActionGradient
+
+
+def pull_back(
+    policy: Policy, estimate: ActionGradient, weights: Float[Array, " b"], inward: float = 0.0
+) -> tuple[Any, Float[Array, " b"]]:
+    """Mean over samples b of w ∇_θ μ_θ(s) · g(s): the gradient in the policy's network.
+
+    Where an action sits at a bound, the curve that maps the network's output into the bounds is
+    flat, and a gradient that points back inside all but vanishes: a saturated output would stay
+    saturated. Such a gradient is given a slope of at least `inward` times the curve's slope in its
+    middle. That scales single components of g by positive factors, so it still climbs the bound;
+    with 0 it is the plain gradient.
+
+    Returns also the mean square [b] of each sample's gradients in the network's outputs.
+    """
+
+    learnt, rest = eqx.partition(policy.network, eqx.is_inexact_array)
+
+    def outputs(learnt: Any) -> Array:
+        return eqx.combine(learnt, rest)(policy.scaling(estimate.states))
+
+    def slope(x: Array, low: Array, high: Array) -> Array:
+        return jax.jvp(lambda x: into_bounds(x, low, high), (x,), (jnp.ones_like(x),))[1]
+
+    x, vjp = jax.vjp(outputs, learnt)
+    low, high = policy.bounds(estimate.states)
+    slopes = slope(x, low, high)
+    if inward > 0:
+        least = inward * slope(jnp.zeros_like(x), low, high)
+        slopes = jnp.where(estimate.gradients * x < 0, jnp.maximum(slopes, least), slopes)
+    g = estimate.gradients * slopes
+    strength = jnp.mean(jnp.sum(g**2, axis=-1), axis=1)
+    shares = weights / math.prod(g.shape[:-1])
+    return vjp(shares[:, None, None] * g)[0], strength

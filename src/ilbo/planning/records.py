@@ -1,0 +1,100 @@
+"""What planning reports and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ilbo.mdp.problem import Problem
+from ilbo.nn.policy import Policy
+
+
+@dataclass(frozen=True)
+class Record:
+    """One test of one seed, and the means of the training before it."""
+
+    seed: int
+    episode: int
+    """Training episodes so far."""
+    current: float
+    """Mean return, on the test trajectories, of the policy selected by now."""
+    best: float
+    """The best of these so far."""
+    critic_loss: float
+    bound: float
+    policy_gradient: float
+    critic_gradient: float
+    seconds: float
+    """Since the start of the run, compilation included."""
+
+
+Progress = Callable[[Record], None]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Everything that one seed consumed."""
+
+    episodes: int
+    transitions: int
+    """Steps of training episodes."""
+    model_evaluations: int
+    """Further evaluations of the model: rolled windows, episodes that select a policy, and probes
+    of the reward's scale."""
+    random_draws: int
+    """Noise vectors drawn for training."""
+    gradient_steps: int
+    """Updates of the policy and of the critic together."""
+    test_transitions: int
+    """Steps of the test episodes; training does not see them."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What planning returns. Lists have one entry per seed."""
+
+    problem: Problem
+    config: Any
+    """The settings: `ILBO`, or those of another trainer."""
+    seeds: tuple[int, ...]
+    policies: list[Policy]
+    """The policy selected at the end of training."""
+    best_policies: list[Policy]
+    """The policy that tested best on the way."""
+    history: list[list[Record]]
+    samples: Samples
+    """Of each seed: all seeds of one plan consume the same."""
+    seconds: float
+    compile_seconds: float
+    """Part of `seconds` spent compiling (or loading compiled programs)."""
+    faults: list[str | None]
+    """Why a seed stopped early, with the last good policy kept; None where it did not."""
+    ending: str = "finished"
+    """"finished", "fault", or the reason that a hook gave to stop."""
+
+    @property
+    def policy(self) -> Policy:
+        """The final policy of the first seed."""
+        return self.policies[0]
+
+    @property
+    def best_policy(self) -> Policy:
+        """The best tested policy of the first seed."""
+        return self.best_policies[0]
+
+    @property
+    def episode(self) -> int:
+        """Training episodes that every seed has had."""
+        return self.samples.episodes
+
+    @property
+    def fault(self) -> str | None:
+        """The first fault, if there was one."""
+        return next((fault for fault in self.faults if fault), None)
+
+
+def segments(episodes: int, every: int) -> list[int]:
+    """Episodes of each segment of training where a test comes every so many episodes."""
+    full, rest = divmod(episodes, every)
+    return [every] * full + [rest] * bool(rest)
