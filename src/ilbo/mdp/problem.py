@@ -59,6 +59,8 @@ class Problem(eqx.Module):
             raise UserError(
                 f"Problem {name!r}: the initial state must be a vector, got shape {start.shape}."
             )
+        if not np.isfinite(start).all():
+            raise UserError(f"Problem {name!r}: the initial state has a number that is not finite.")
         self.model = model
         self.exact = model if exact is None else exact
         self.name = name
@@ -136,6 +138,8 @@ def _box(box: tuple[Any, Any], shape: tuple[int, ...], name: str, what: str):
         ) from None
     if np.any(low > high):
         raise UserError(f"Problem {name!r}: the {what}'s low lies above its high.")
+    if np.isnan([low, high]).any() or (what == "region" and np.isinf([low, high]).any()):
+        raise UserError(f"Problem {name!r}: the {what} has a number that is not finite.")
     return jnp.asarray(low), jnp.asarray(high)
 
 
