@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ilbo.mdp.laws.law import Law
-from ilbo.rddl import draws
+from ilbo.rddl import draws, ranges
 from ilbo.rddl.parsing import Expression, Unsupported, is_random, parse, parts, reading, text_of
 from ilbo.rddl.source import Source
 
@@ -93,9 +93,11 @@ class ExplicitNoise:
         self.slots, start = {}, 0
         roots = [(name, expression) for name, (_, expression) in model.cpfs.items()]
         for where, root in [*roots, ("reward", model.reward)]:
+            never = self._never_taken(model, root)
             for part in parts(root):
                 if is_random(part):
-                    self.slots[part.id] = slot = self._slot(model, where, part, start)
+                    taken = part.id not in never
+                    self.slots[part.id] = slot = self._slot(model, where, part, start, taken)
                     start += slot.draw.law.size
         for kind in ("invariants", "preconditions", "terminations"):
             for root in getattr(model, kind):
@@ -103,7 +105,20 @@ class ExplicitNoise:
                     raise Unsupported(f"the {kind[:-1]} {text_of(root)!r} is random")
         self.law = draws.joined([slot.draw.law for slot in self.slots.values()])
 
-    def _slot(self, model: Any, where: str, part: Expression, start: int) -> Slot:
+    def _never_taken(self, model: Any, root: Expression) -> set[int]:
+        """The expressions in branches that a constant condition rules out for all objects."""
+        never: set[int] = set()
+        for part in parts(root):
+            if part.etype == ("control", "if") and model.is_non_fluent_expression(part.args[0]):
+                condition, yes, no = part.args
+                holds = np.asarray(self.function(condition)({}))
+                for branch, ruled_out in ((yes, not holds.any()), (no, holds.all())):
+                    never |= {inner.id for inner in parts(branch)} if ruled_out else set()
+        return never
+
+    def _slot(
+        self, model: Any, where: str, part: Expression, start: int, taken: bool = True
+    ) -> Slot:
         this: Any = self
         kind, name = part.etype
         objects = this.traced.cached_objects_in_scope(part) or []
@@ -123,6 +138,10 @@ class ExplicitNoise:
             np.asarray(self.function(a)({})) if model.is_non_fluent_expression(a) else None
             for a in arguments
         ]
+        if wrong := ranges.fault(name, constants):
+            if taken:
+                raise Unsupported(f"<{where}> draws from {name}, of which {wrong}")
+            constants = [None] * len(constants)
         draw = draws.plan(name, shape, constants)
         if draw is None:
             raise Unsupported(
