@@ -248,8 +248,8 @@ def test_policy_that_answers_nan_is_told_though_its_rewards_are_fine():
         ilbo.UserError, match="policy's action 'a1' is nan at step 2 of episode 0 of walk"
     ):
         ilbo.evaluate(pit(), lost_above_1, 0, 2)
+    navigation = ilbo.make("navigation-3")
     with pytest.raises(ilbo.UserError, match="policy's action 'move x' is nan at step 0"):
-        navigation = ilbo.make("navigation-3")
         ilbo.compare(navigation, navigation.model.heuristic, lambda s: jnp.full(2, jnp.nan), 0, 4)
 
 

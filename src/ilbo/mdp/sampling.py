@@ -89,8 +89,9 @@ def _settle(
 ) -> tuple[Float[Array, "rows 8"], UInt32[Array, ""]]:
     """Proposes again for what is not accepted until all is, and gives the next unused stream.
 
-    What has not been accepted after so many rounds never will be, and is NaN. Where there are many rows, one in `share` is gathered at a time: enough, as a rule, for all that
-    have something left to settle.
+    What has not been accepted after so many rounds never will be, and is NaN. Where there are many
+    rows, one in `share` is gathered at a time: enough, as a rule, for all that have something left
+    to settle.
     """
     rows = len(shape)
     gathered = rows if rows <= _FEW else max(rows // share, _FEW // 4)
