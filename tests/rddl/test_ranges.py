@@ -149,6 +149,31 @@ def test_moving_parameter_out_of_range_gives_nan_and_only_where_it_is_drawn_from
     assert wrong == set(MOVING) - {"chosen"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [
+        ("bool", "Bernoulli(k)"),
+        ("int", "Geometric(k)"),
+        ("int", "Poisson(k)"),
+        ("int", "Binomial(10, k)"),
+        ("int", "NegativeBinomial(k, 0.5)"),
+        ("colour", "Discrete(colour, @red : k, @green : 0.5, @blue : 0.5 - k)"),
+        ("colour", "UnnormDiscrete(colour, @red : k, @green : 0.5, @blue : 0.5)"),
+    ],
+)
+def test_whole_numbers_with_a_moving_parameter_out_of_range_spoil_the_step(tmp_path, kind, law):
+    model = rddl.exact_model(locate(str(written(tmp_path, kind, law)), None))
+    noise = model.law.sample(jax.random.key(0))
+    move = jax.jit(lambda k: model.transition(jnp.array([0.0, k]), jnp.zeros(1), noise))
+    assert np.isfinite(move(0.2)).all()
+    assert np.isnan(move(-0.2)).all()
+    otherwise = {"bool": "false", "int": "0", "colour": "@red"}[kind]
+    chosen = f"if (k > 0) then {law} else {otherwise}"
+    model = rddl.exact_model(locate(str(written(tmp_path, kind, chosen)), None))
+    noise = model.law.sample(jax.random.key(0))
+    assert np.isfinite(model.transition(jnp.array([0.0, -0.2]), jnp.zeros(1), noise)).all()
+
+
 def test_evaluation_tells_of_a_moving_parameter_that_went_wrong(tmp_path):
     problem = ilbo.make(written(tmp_path, "real", "Gamma(k, 1.0)"))
     with pytest.raises(ilbo.UserError, match=r"model's next state 'drawn' is nan at step 1"):

@@ -1,7 +1,8 @@
 """Which parameters a distribution of RDDL may have.
 
-What is constant is checked when the problem is compiled (`fault`); what depends on the state or the
-action turns the draw into NaN where it leaves its range (`guarded`), which whoever evaluates sees.
+What is constant is checked when the problem is compiled (`fault`). What depends on the state or the
+action turns the draw into NaN where it leaves its range (`guarded`), and the whole next state where
+the draw is a whole number, which cannot be NaN (`sound`): whoever evaluates is told.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import numpy as np
 from jaxtyping import Array
 
 SUM_TOLERANCE = 1e-5
+ROUNDING = 1e-4
+"""How far probabilities that are computed along the way may be off in 32 bits."""
 
 
 class Range(NamedTuple):
@@ -115,6 +118,20 @@ def guarded(
         return jnp.where(good, sample(noise, *parameters), jnp.nan)
 
     return draw
+
+
+def sound(name: str, parameters: Sequence[Array]) -> Array:
+    """Whether all parameters of draws of a whole number are in range, but for rounding."""
+    if "Discrete" in name:
+        weights = parameters[0] if "(p)" in name else jnp.stack(parameters, axis=-1)
+        sums = jnp.sum(weights, axis=-1)
+        summed = sums > 0 if name.startswith("Unnorm") else jnp.abs(sums - 1) < ROUNDING
+        return jnp.all(weights >= -ROUNDING) & jnp.all(summed)
+    good = jnp.array(True)
+    for range_, value in zip(_RANGES[name], parameters, strict=True):
+        rounded = jnp.clip(value, -ROUNDING, 1 + ROUNDING) == value
+        good &= jnp.all(rounded if range_ is _PROBABILITY else range_.holds(value))
+    return good
 
 
 def _fault_of_weights(sums: np.ndarray, name: str) -> str | None:
