@@ -117,3 +117,20 @@ def test_draws_work_inside_scan_and_with_other_key_kinds():
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9])
 def test_any_number_of_draws(count):
     assert sampling.standard_gamma(jax.random.key(0), jnp.ones(count)).shape == (count,)
+
+
+def test_shapes_that_make_no_sense_give_nan_and_spoil_no_others():
+    shapes = jnp.array([-5.0, 2.0, -0.3, 0.0, 0.5, jnp.nan, jnp.inf, 30.0])
+    draws = np.asarray(sampling.standard_gamma(jax.random.key(0), shapes))
+    np.testing.assert_array_equal(
+        np.isnan(draws), [True, False, True, True, False, True, True, False]
+    )
+    sound = jnp.where(jnp.isnan(draws), 1.0, shapes)
+    again = np.asarray(sampling.standard_gamma(jax.random.key(0), sound))
+    np.testing.assert_array_equal(draws[~np.isnan(draws)], again[~np.isnan(draws)])
+
+
+def test_shapes_that_make_no_sense_give_nan_where_rejects_are_gathered():
+    wrong = np.arange(2**18) % 7 == 0
+    draws = sampling.standard_gamma(jax.random.key(0), jnp.where(wrong, -1.0, 2.0))
+    np.testing.assert_array_equal(np.isnan(draws), wrong)

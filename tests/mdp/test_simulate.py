@@ -11,7 +11,7 @@ import ilbo
 from ilbo.mdp.bounds import within
 from ilbo.mdp.evaluate import bootstrap, summarise
 from ilbo.mdp.simple import POLICIES, Midpoint, Random
-from ilbo.mdp.simulate import simulate
+from ilbo.mdp.simulate import Trial, returns, roll, simulate
 
 
 class Walk(ilbo.Model):
@@ -37,6 +37,10 @@ class Walk(ilbo.Model):
 
 
 def walk(noise=0.0, **changes):
+    return walk_of(Walk(jnp.array(noise)), **changes)
+
+
+def walk_of(model, **changes):
     settings = {
         "name": "walk",
         "initial_state": [0.0],
@@ -44,7 +48,7 @@ def walk(noise=0.0, **changes):
         "region": (0.0, 1.0),
         "discount": 0.5,
     }
-    return ilbo.Problem(Walk(jnp.array(noise)), **{**settings, **changes})
+    return ilbo.Problem(model, **{**settings, **changes})
 
 
 def full_ahead(state):
@@ -196,12 +200,92 @@ def test_quantiles():
     assert quantiles[0.5] == np.median(result.returns)
 
 
-def test_a_reward_that_is_not_finite_names_the_step_and_the_cause():
-    problem = walk(noise=jnp.nan)
-    with pytest.raises(ilbo.UserError, match=r"walk is nan at step 0 .* transition is not finite"):
-        ilbo.evaluate(problem, full_ahead, 0, 2)
-    with pytest.raises(ilbo.UserError, match=r"the policy's action there is \[nan\]"):
-        ilbo.evaluate(walk(), lambda state: jnp.full(1, jnp.nan), 0, 2)
+class Pit(Walk):
+    """A walk whose rewards hide what goes wrong: each step is worth 1, whatever happens."""
+
+    faulty: str = "nothing"
+
+    def transition(self, state, action, noise):
+        lost = (state > 1.5) & (self.faulty == "state")
+        return jnp.where(lost, jnp.inf, state + jnp.nan_to_num(action))
+
+    def reward(self, state, action, next_state):
+        return jnp.where((state[0] > 1.5) & (self.faulty == "reward"), jnp.nan, 1.0)
+
+    def bounds(self, state):
+        high = jnp.where((state > 1.5) & (self.faulty == "bounds"), jnp.nan, 1.0)
+        return jnp.zeros(1), high
+
+    def terminal(self, state):
+        return state[0] > 4
+
+
+def pit(faulty="nothing"):
+    return walk_of(Pit(jnp.array(0.0), faulty))
+
+
+@pytest.mark.parametrize(
+    ("faulty", "whose"),
+    [
+        ("state", "model's next state 's1' is inf at step 1 of episode 1 of walk"),
+        ("reward", "model's reward is nan at step 1 of episode 1 of walk"),
+        ("bounds", "model's bound of the action 'a1' is nan at step 1 of episode 1 of walk"),
+    ],
+)
+def test_what_the_model_gets_wrong_is_named_with_episode_and_step(faulty, whose):
+    with pytest.raises(ilbo.UserError, match=whose) as caught:
+        ilbo.evaluate(pit(faulty), full_ahead, 0, 2, start=[[-9.0], [1.0]])
+    assert "where the state is [2]" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def lost_above_1(state):
+    return jnp.where(state > 1.5, jnp.nan, 1.0)
+
+
+def test_policy_that_answers_nan_is_told_though_its_rewards_are_fine():
+    with pytest.raises(
+        ilbo.UserError, match="policy's action 'a1' is nan at step 2 of episode 0 of walk"
+    ):
+        ilbo.evaluate(pit(), lost_above_1, 0, 2)
+    navigation = ilbo.make("navigation-3")
+    with pytest.raises(ilbo.UserError, match="policy's action 'move x' is nan at step 0"):
+        ilbo.compare(navigation, navigation.model.heuristic, lambda s: jnp.full(2, jnp.nan), 0, 4)
+
+
+def test_what_happens_after_the_end_is_nobodys_fault():
+    """The walk ends beyond 4; the policy answers NaN there."""
+    result = ilbo.evaluate(pit(), lambda s: jnp.where(s > 4, jnp.nan, 1.0), 0, 2, start=[3.5])
+    assert result.mean == 1
+
+
+def trial(problem, *starts):
+    noise = jnp.zeros((problem.horizon, len(starts), 1))
+    return Trial(noise, jnp.array(starts)[:, None])
+
+
+@pytest.mark.parametrize("faulty", ["state", "reward", "bounds"])
+def test_returns_of_episodes_that_are_not_finite_are_minus_infinity(faulty):
+    problem = pit(faulty)
+    earned = returns(problem, full_ahead, trial(problem, -9.0, 1.0, 5.0))
+    np.testing.assert_array_equal(earned, [6, -np.inf, 0])
+
+
+def test_returns_of_a_policy_that_answers_nan_are_minus_infinity():
+    problem = pit()
+    earned = returns(problem, lost_above_1, trial(problem, -9.0, 1.0, 5.0))
+    np.testing.assert_array_equal(earned, [6, -np.inf, 0])
+    assert not bool(jnp.mean(earned) > -jnp.inf)  # so that no other policy loses against it
+
+
+def test_finite_returns_are_the_sums_of_rewards_to_the_bit():
+    problem = ilbo.make("navigation-3")
+    noise = problem.model.law.sample(jax.random.key(0), (problem.horizon, 8))
+    starts = problem.starts(jax.random.key(1), (8,))
+    policy = problem.model.heuristic
+    path = roll(problem.exact, policy, noise, jax.random.key(0), starts)
+    earned = jax.jit(lambda: returns(problem, policy, Trial(noise, starts)))()
+    np.testing.assert_array_equal(earned, jnp.sum(path.rewards, axis=1))
 
 
 @pytest.mark.parametrize(

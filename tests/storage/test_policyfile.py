@@ -4,6 +4,7 @@ import json
 import pickle
 import random
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -222,3 +223,34 @@ def test_thousands_of_injured_files_are_refused_in_one_sentence(tmp_path):
     for seed, name in enumerate(["navigation-3", "reservoir-10"]):
         _, path = saved(tmp_path, ilbo.make(name))
         assert fuzz(path, path.read_bytes(), 2000, seed) < 700
+
+
+def test_file_with_another_digest_is_refused_where_the_problem_is_rebuilt(tmp_path):
+    _, path = saved(tmp_path, ilbo.make("reservoir-10"))
+    header, payload = parts(path)
+    assert len(header["problem"]["digest"]) == 64
+    sign(path, {**header, "problem": {**header["problem"], "digest": "0" * 64}}, payload)
+    with pytest.raises(UserError, match="not the one that it was written for"):
+        load_policy(path)
+    with pytest.raises(UserError, match="another problem of the name 'reservoir-10'"):
+        load_policy(path, ilbo.make("reservoir-10"))
+    sign(path, {**header, "problem": {**header["problem"], "digest": 3}}, payload)
+    with pytest.raises(UserError, match="its digest is not a text"):
+        load_policy(path)
+
+
+def test_file_of_an_earlier_version_has_no_digest_and_still_loads(tmp_path):
+    problem = ilbo.make("reservoir-10")
+    policy, path = saved(tmp_path, problem)
+    header, payload = parts(path)
+    del header["problem"]["digest"]
+    sign(path, header, payload)
+    for loaded in (load_policy(path), load_policy(path, problem)):
+        np.testing.assert_array_equal(loaded(problem.initial_state), policy(problem.initial_state))
+
+
+def test_policy_may_be_used_on_its_problem_altered_in_memory(tmp_path):
+    problem = ilbo.make("reservoir-10")
+    _, path = saved(tmp_path, problem)
+    drier = eqx.tree_at(lambda p: p.exact.rain_scale, problem, problem.exact.rain_scale / 2)
+    assert np.isfinite(ilbo.evaluate(drier, load_policy(path, drier), 0, 4).mean)

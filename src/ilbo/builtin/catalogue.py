@@ -11,7 +11,7 @@ from typing import Any
 from ilbo.builtin.hvac import hvac
 from ilbo.builtin.navigation import navigation
 from ilbo.builtin.reservoirs import chain, reservoir
-from ilbo.mdp.problem import Problem
+from ilbo.mdp.problem import Origin, Problem
 
 _FAMILIES = {"navigation": navigation, "hvac": hvac, "reservoir": chain}
 
@@ -30,12 +30,25 @@ def problems() -> list[str]:
     return list(_instances())
 
 
+def facts(name: str) -> dict[str, Any] | None:
+    """What the problem of this name is made from; None where there is none of the name.
+
+    >>> facts("reservoir(100, 0)")
+    {'family': 'reservoir', 'size': 100, 'seed': 0}
+    """
+    if name in _instances():
+        return _instances()[name]
+    if generated := re.fullmatch(r"reservoir\((\d+),\s*(\d+)\)", name):
+        return {"family": "reservoir", "size": int(generated[1]), "seed": int(generated[2])}
+    return None
+
+
 def built_in(name: str) -> Problem | None:
     """The built-in problem of this name, or the generated chain "reservoir(n, seed)"; None where
     there is none."""
-    if name in _instances():
-        facts = _instances()[name]
-        return _FAMILIES[facts["family"]](name, facts)
-    if generated := re.fullmatch(r"reservoir\((\d+),\s*(\d+)\)", name):
-        return reservoir(int(generated[1]), int(generated[2]))
-    return None
+    known = facts(name)
+    if known is None:
+        return None
+    if "seed" in known:
+        return reservoir(known["size"], known["seed"])
+    return _FAMILIES[known["family"]](name, known, Origin("built-in"))

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from ilbo.mdp.laws.gaussian import Gaussian
 from ilbo.mdp.model import Model
-from ilbo.mdp.problem import Problem
+from ilbo.mdp.problem import Origin, Problem
 
 R_OUTSIDE, R_HALL, R_WALL = 4.0, 2.0, 1.5
 CAP, CAP_AIR, COST_AIR, TIME_DELTA = 80.0, 1.006, 1.0, 1.0
@@ -61,7 +61,7 @@ class HVAC(Model):
         return jnp.clip((TEMP_MIDDLE - drift) / per_air, 0.0, AIR_MAX)
 
 
-def hvac(name: str, facts: dict) -> Problem:
+def hvac(name: str, facts: dict, origin: Origin) -> Problem:
     rooms = facts["rooms"]
     adjacent = np.zeros((rooms, rooms), np.float32)
     for i, j in facts["adjacent"]:
@@ -79,6 +79,7 @@ def hvac(name: str, facts: dict) -> Problem:
     return Problem(
         model,
         name=name,
+        origin=origin,
         initial_state=np.full(rooms, facts["initial_temp"]),
         horizon=facts["horizon"],
         discount=facts["discount"],

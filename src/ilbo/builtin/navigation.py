@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from ilbo.mdp.laws.gaussian import Gaussian
 from ilbo.mdp.model import Model
-from ilbo.mdp.problem import Problem
+from ilbo.mdp.problem import Origin, Problem
 
 
 class Navigation(Model):
@@ -49,7 +49,7 @@ def _norm(vector: Array) -> Array:
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
 
 
-def navigation(name: str, facts: dict) -> Problem:
+def navigation(name: str, facts: dict, origin: Origin) -> Problem:
     model = Navigation(
         goal=jnp.array(facts["goal"]),
         centers=jnp.array([zone["center"] for zone in facts["zones"]]),
@@ -59,6 +59,7 @@ def navigation(name: str, facts: dict) -> Problem:
     return Problem(
         model,
         name=name,
+        origin=origin,
         initial_state=facts["initial_location"],
         horizon=facts["horizon"],
         discount=facts["discount"],

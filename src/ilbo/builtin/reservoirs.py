@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from ilbo.errors import UserError
 from ilbo.mdp.laws.gamma import Gamma
 from ilbo.mdp.model import Model
-from ilbo.mdp.problem import Problem
+from ilbo.mdp.problem import Origin, Problem
 
 EVAPORATION = 0.05
 LOW_PENALTY, HIGH_PENALTY = -5.0, -10.0
@@ -49,7 +49,7 @@ class Reservoir(Model):
         return jnp.clip(state - 1.3 * self.lower, 0.0, state)
 
 
-def chain(name: str, facts: dict) -> Problem:
+def chain(name: str, facts: dict, origin: Origin) -> Problem:
     capacity = jnp.array(facts["max_res_cap"])
     size = len(capacity)
     model = Reservoir(
@@ -62,6 +62,7 @@ def chain(name: str, facts: dict) -> Problem:
     return Problem(
         model,
         name=name,
+        origin=origin,
         initial_state=facts["initial_level"],
         horizon=facts["horizon"],
         discount=facts["discount"],
@@ -97,4 +98,5 @@ def reservoir(n: int, seed: int = 0) -> Problem:
             "horizon": 40,
             "discount": 1.0,
         },
+        Origin("built-in"),
     )

@@ -11,7 +11,7 @@ from typing import Any
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simple import POLICIES
-from ilbo.registry.identity import check_same, rebuild
+from ilbo.registry.identity import check_same, rebuild, same
 from ilbo.runs.layout import is_run
 from ilbo.runs.saved import read_run
 from ilbo.storage.policyfile import BEST, FINAL, policy_path, read_header, read_policy
@@ -63,13 +63,14 @@ def common_problem(contenders: list[Contender], name: str | None, instance: str 
         if not described:
             raise UserError("Name the problem with --problem: simple policies fit any.")
         first = described[0].description
+        assert first is not None
         for other in described[1:]:
-            if other.description != first:
+            assert other.description is not None
+            if not same(other.description, first):
                 raise UserError(
                     f"{described[0].label!r} was trained for {_name(described[0])} and "
                     f"{other.label!r} for {_name(other)}: name the problem to use them on."
                 )
-        assert first is not None
         return rebuild(first)
     problem = make(name, instance)
     for one in described:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -63,20 +64,9 @@ def evaluate(
 
 
 def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
+    """Statistics of simulated episodes; a `UserError` where a number of theirs is not finite."""
+    _check_finite(problem, trajectories)
     rewards = np.asarray(trajectories.rewards, np.float64)
-    bad = np.argwhere(~np.isfinite(rewards))
-    if len(bad):
-        episode, step = bad[0]
-        action = np.asarray(trajectories.actions[episode, step])
-        cause = (
-            "the model's reward or transition is not finite there"
-            if np.isfinite(action).all()
-            else f"the policy's action there is {action}"
-        )
-        raise UserError(
-            f"The reward of {problem.name} is {rewards[episode, step]} at step {step} of an "
-            f"episode: {cause}."
-        )
     returns = rewards.sum(axis=1)
     discounted = rewards @ problem.discount ** np.arange(problem.horizon)
     return Evaluation(
@@ -90,6 +80,42 @@ def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
         returns=returns,
         discounted_returns=discounted,
     )
+
+
+def _check_finite(problem: Problem, trajectories: Trajectories) -> None:
+    """Says who is the first to answer with a number that is not finite, the policy or the model.
+
+    A model may well earn a finite reward with an action that is not a number, or in a state that
+    is none: such an episode is worth nothing, whatever its return.
+    """
+    alive, rewards = np.asarray(trajectories.alive), np.asarray(trajectories.rewards)
+    actions, states = np.asarray(trajectories.actions), np.asarray(trajectories.states)
+    sound = np.isfinite(actions).all(axis=2) & np.isfinite(states[:, 1:]).all(axis=2)
+    bad = np.argwhere(alive & ~(sound & np.isfinite(rewards)))
+    if not len(bad):
+        return
+    episode, step = (int(i) for i in bad[0])
+    state, action, moved = states[episode, step], actions[episode, step], states[episode, step + 1]
+    if not np.isfinite(action).all():
+        unbounded = np.isnan(problem.exact.bounds(jnp.asarray(state))).any(axis=0)
+        whose, names, values = "policy's action", problem.action_names, action
+        if unbounded.any():  # to clip into such bounds makes any action NaN
+            whose, values = "model's bound of the action", np.where(unbounded, np.nan, 0.0)
+    elif not np.isfinite(moved).all():
+        whose, names, values = "model's next state", problem.state_names, moved
+    else:
+        whose, names, values = "model's reward", (), rewards[episode, step : step + 1]
+    i = int(np.argmin(np.isfinite(values)))
+    component = f" {names[i]!r}" if names else ""
+    raise UserError(
+        f"The {whose}{component} is {values[i]} at step {step} of episode {episode} of "
+        f"{problem.name}, where the state is {_written(state)}: no return can be given."
+    )
+
+
+def _written(vector: np.ndarray) -> str:
+    numbers = [f"{x:.4g}" for x in vector]
+    return f"[{', '.join(numbers if len(numbers) <= 6 else [*numbers[:3], '...', numbers[-1]])}]"
 
 
 def compare(

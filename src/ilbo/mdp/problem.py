@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,6 +17,20 @@ from ilbo.errors import UserError
 from ilbo.mdp import sampling
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model, State
+
+
+class Origin(NamedTuple):
+    """Where a problem comes from, so that it can be found or built again from what a file says."""
+
+    kind: str = "python"
+    """ "python" for a model of the user's own; "built-in"; or "rddl"."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Name and text of each RDDL file."""
+    fingerprint: str = ""
+    """`fingerprint` of the problem as it was built; empty for a model of the user's own."""
+
+
+PYTHON = Origin()
 
 
 class Problem(eqx.Module):
@@ -37,6 +54,8 @@ class Problem(eqx.Module):
     """Lowest and highest state that makes sense at all."""
     exact: Model
     """The model that evaluation runs; another one only where `model` is a relaxation of it."""
+    origin: Origin = eqx.field(static=True)
+    """Where the problem comes from, set by what builds it."""
 
     def __init__(
         self,
@@ -53,12 +72,15 @@ class Problem(eqx.Module):
         action_units: tuple[str, ...] | None = None,
         domain: tuple[Any, Any] = (-np.inf, np.inf),
         exact: Model | None = None,
+        origin: Origin = PYTHON,
     ):
         start = jnp.asarray(np.asarray(initial_state, np.float32))
         if start.ndim != 1:
             raise UserError(
                 f"Problem {name!r}: the initial state must be a vector, got shape {start.shape}."
             )
+        if not np.isfinite(start).all():
+            raise UserError(f"Problem {name!r}: the initial state has a number that is not finite.")
         self.model = model
         self.exact = model if exact is None else exact
         self.name = name
@@ -84,6 +106,15 @@ class Problem(eqx.Module):
         ):
             if len(labels) != size:
                 raise UserError(f"Problem {name!r}: {what} has {len(labels)} entries, not {size}.")
+        if origin.kind != "python":
+            origin = origin._replace(fingerprint=fingerprint(self))
+        self.origin = origin
+
+    @property
+    def is_as_built(self) -> bool:
+        """Whether it still is what its origin says; never for a model of the user's own, whose
+        origin says nothing."""
+        return self.origin.kind != "python" and self.origin.fingerprint == fingerprint(self)
 
     @property
     def state_size(self) -> int:
@@ -127,6 +158,40 @@ class Problem(eqx.Module):
         return state
 
 
+def fingerprint(problem: Problem) -> str:
+    """A digest of all that the problem holds: arrays, names, figures, and the types of its parts.
+
+    It serves to notice that a problem was altered in memory. Arrays may differ in their last bits
+    between devices and versions of JAX: what goes into files is a digest of what the problem was
+    made from (`ilbo.registry.identity`).
+    """
+    digest = hashlib.sha256()
+    for field in dataclasses.fields(problem):
+        if field.name != "origin":
+            for part in _parts(getattr(problem, field.name)):
+                digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
+    if eqx.is_array_like(value):
+        array = np.asarray(value)
+        yield f"{array.dtype} {array.shape}".encode()
+        yield array.tobytes()
+    elif isinstance(value, eqx.Module):
+        for field in dataclasses.fields(value):
+            yield from _parts(getattr(value, field.name))
+    elif isinstance(value, tuple | list):
+        yield str(len(value)).encode()
+        for item in value:
+            yield from _parts(item)
+    elif isinstance(value, str):
+        yield value.encode()
+    elif value is not None:  # what is compiled from RDDL: it is itself, and nothing else is
+        yield str(id(value)).encode()
+
+
 def _box(box: tuple[Any, Any], shape: tuple[int, ...], name: str, what: str):
     try:  # in NumPy, where a small operation need not be compiled first
         low, high = (np.broadcast_to(np.asarray(b, np.float32), shape) for b in box)
@@ -136,6 +201,8 @@ def _box(box: tuple[Any, Any], shape: tuple[int, ...], name: str, what: str):
         ) from None
     if np.any(low > high):
         raise UserError(f"Problem {name!r}: the {what}'s low lies above its high.")
+    if np.isnan([low, high]).any() or (what == "region" and np.isinf([low, high]).any()):
+        raise UserError(f"Problem {name!r}: the {what} has a number that is not finite.")
     return jnp.asarray(low), jnp.asarray(high)
 
 

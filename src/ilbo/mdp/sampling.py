@@ -1,4 +1,4 @@
-"""Many random draws at once, quickly on a CPU: what the laws of `ilbo.noise` are sampled with.
+"""Many random draws at once, quickly on a CPU: what the laws of noise are sampled with.
 
 The generator is Threefry-2x32, the one behind JAX's keys, written out as one elementwise expression
 that compiles to a single vectorised loop (`jax.random` runs its 20 rounds as a loop over arrays,
@@ -19,6 +19,8 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 _FEW = 2**14
 """Rows that are quicker to propose for as a whole than to gather from."""
+_ROUNDS = 64
+"""Proposals for an element: one in 20 is refused at most, so that a sound shape never needs all."""
 
 
 def words(
@@ -55,10 +57,12 @@ def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Arra
     """Exact Gamma(shape, 1) draws by Marsaglia and Tsang's rejection, in vector code.
 
     One proposal for every element settles over 95 % of them. The rest are proposed for again,
-    gathered in rows of 8 so that a few per cent are not paid for as if they were all.
+    gathered in rows of 8 so that a few per cent are not paid for as if they were all. A shape that
+    is not positive and finite gives NaN.
     """
     wanted = shape.ravel()
     boosted = jnp.where(wanted < 1, wanted + 1, wanted)
+    boosted = jnp.where(wanted > 0, boosted, jnp.nan)
     rows = jnp.pad(boosted, (0, -wanted.size % 8), constant_values=1.0).reshape(-1, 8)
     if len(rows) <= _FEW:
         draw, accepted = jnp.zeros_like(rows), jnp.zeros(rows.shape, bool)
@@ -85,8 +89,9 @@ def _settle(
 ) -> tuple[Float[Array, "rows 8"], UInt32[Array, ""]]:
     """Proposes again for what is not accepted until all is, and gives the next unused stream.
 
-    Where there are many rows, one in `share` is gathered at a time: enough, as a rule, for all that
-    have something left to settle.
+    What has not been accepted after so many rounds never will be, and is NaN. Where there are many
+    rows, one in `share` is gathered at a time: enough, as a rule, for all that have something left
+    to settle.
     """
     rows = len(shape)
     gathered = rows if rows <= _FEW else max(rows // share, _FEW // 4)
@@ -108,10 +113,14 @@ def _settle(
         draw = draw.at[index].set(draw_part, mode="drop")
         return draw, accepted.at[index].set(True, mode="drop"), stream
 
-    draw, _, stream = jax.lax.while_loop(
-        lambda carry: ~jnp.all(carry[1]), again, (draw, accepted, stream)
-    )
-    return draw, stream
+    def unsettled(carry):
+        _, accepted, now = carry
+        left = ~jnp.all(accepted)
+        # Each gathering settles its rows for good: only the proposing itself could go on for ever.
+        return left & (now < stream + _ROUNDS) if gathered == rows else left
+
+    draw, accepted, last = jax.lax.while_loop(unsettled, again, (draw, accepted, stream))
+    return jnp.where(accepted, draw, jnp.nan), last
 
 
 def _propose_gamma(

@@ -100,10 +100,18 @@ class Trial(NamedTuple):
 
 
 def returns(problem: Problem, policy, trial: Trial) -> Float[Array, " b"]:
-    """The returns of a policy that draws nothing itself, on the exact model."""
+    """The returns of a policy that draws nothing itself, on the exact model.
+
+    An episode with an action, state or reward that is not finite counts as −inf, so that no choice
+    by returns falls on such a policy: the rewards alone may look fine.
+    """
     no_draws = jax.random.key(0)
     path = roll(problem.exact, policy, trial.noise, no_draws, trial.starts)
-    return jnp.sum(path.rewards, axis=1)
+    sound = jnp.all(jnp.isfinite(path.actions), axis=2) & jnp.all(
+        jnp.isfinite(path.states[:, 1:]), axis=2
+    )
+    sound = jnp.all((sound & jnp.isfinite(path.rewards)) | ~path.alive, axis=1)
+    return jnp.where(sound, jnp.sum(path.rewards, axis=1), -jnp.inf)
 
 
 def simulate(

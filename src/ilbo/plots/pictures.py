@@ -89,5 +89,5 @@ def draw_trajectories(
         (module for kind, module in families.items() if isinstance(problem.model, kind)), components
     )
     simulated = simulate(problem, policy, seed, episodes)
-    summarise(problem, simulated)  # says so where a reward is not finite
+    summarise(problem, simulated)  # says so where a number is not finite
     return drawer.draw(problem, policy, simulated, title)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ilbo.errors import UserError
-from ilbo.mdp.problem import Problem
+from ilbo.mdp.problem import Origin, Problem
 from ilbo.rddl.compiling import compiler
 from ilbo.rddl.draws import DISCRETE
 from ilbo.rddl.model import Dynamics, RDDLModel, Rules
@@ -29,12 +29,14 @@ def build(source: Source) -> Problem:
 
     model = exact_model(source)
     rddl, dynamics = model.dynamics.compiler.rddl, model.dynamics
+    files = zip(source.paths, source.texts, strict=True)
     with reading(source):
         horizon = int(rddl.horizon)
         return Problem(
             relaxed_model(source, model) if discrete_parts(model) else model,
             exact=model,
             name=source.name,
+            origin=Origin("rddl", tuple((path.name, text) for path, text in files)),
             initial_state=dynamics.initial(),
             horizon=horizon,
             discount=rddl.discount,

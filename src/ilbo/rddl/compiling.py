@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ilbo.mdp.laws.law import Law
-from ilbo.rddl import draws
+from ilbo.rddl import draws, ranges
 from ilbo.rddl.parsing import Expression, Unsupported, is_random, parse, parts, reading, text_of
 from ilbo.rddl.source import Source
 
@@ -36,6 +36,8 @@ class Slot:
     start: int
     draw: draws.Draw
     arguments: tuple[Expression, ...]
+    watched: bool
+    """Whether it draws a whole number at every step, with parameters that may leave their range."""
 
     def noise(self, xi: Array) -> Array:
         stop = self.start + self.draw.law.size
@@ -84,6 +86,15 @@ class ExplicitNoise:
 
         return evaluate
 
+    def sound(self, values: Values, noise: Array) -> Array | None:
+        """Whether the watched draws of a step have parameters in range; None if there are none."""
+        checks = []
+        for slot in self.slots.values():
+            if slot.watched:
+                parameters = [self.function(a)(values, noise) for a in slot.arguments]
+                checks.append(ranges.sound(slot.distribution, parameters))
+        return functools.reduce(jnp.logical_and, checks) if checks else None
+
     def shape(self, objects: Any) -> tuple[int, ...]:
         this: Any = self
         return tuple(this.rddl.object_counts(kind for _, kind in objects))
@@ -93,9 +104,11 @@ class ExplicitNoise:
         self.slots, start = {}, 0
         roots = [(name, expression) for name, (_, expression) in model.cpfs.items()]
         for where, root in [*roots, ("reward", model.reward)]:
+            branches = self._branches(model, root)
             for part in parts(root):
                 if is_random(part):
-                    self.slots[part.id] = slot = self._slot(model, where, part, start)
+                    taken = branches.get(part.id, "always")
+                    self.slots[part.id] = slot = self._slot(model, where, part, start, taken)
                     start += slot.draw.law.size
         for kind in ("invariants", "preconditions", "terminations"):
             for root in getattr(model, kind):
@@ -103,7 +116,26 @@ class ExplicitNoise:
                     raise Unsupported(f"the {kind[:-1]} {text_of(root)!r} is random")
         self.law = draws.joined([slot.draw.law for slot in self.slots.values()])
 
-    def _slot(self, model: Any, where: str, part: Expression, start: int) -> Slot:
+    def _branches(self, model: Any, root: Expression) -> dict[int, str]:
+        """The expressions that are not always needed: those in branches, and of these, those that a
+        constant condition rules out for all objects."""
+        taken: dict[int, str] = {}
+        for part in parts(root):
+            kind, name = part.etype
+            if kind != "control":
+                continue
+            condition, *branches = part.args
+            ruled_out = [False] * len(branches)
+            if name == "if" and model.is_non_fluent_expression(condition):
+                holds = np.asarray(self.function(condition)({}))
+                ruled_out = [not holds.any(), bool(holds.all())]
+            for branch, out in zip(branches, ruled_out, strict=True):
+                for inner in parts(branch):
+                    if taken.get(inner.id) != "never":
+                        taken[inner.id] = "never" if out else "sometimes"
+        return taken
+
+    def _slot(self, model: Any, where: str, part: Expression, start: int, taken: str) -> Slot:
         this: Any = self
         kind, name = part.etype
         objects = this.traced.cached_objects_in_scope(part) or []
@@ -123,12 +155,18 @@ class ExplicitNoise:
             np.asarray(self.function(a)({})) if model.is_non_fluent_expression(a) else None
             for a in arguments
         ]
+        if wrong := ranges.fault(name, constants):
+            if taken != "never":
+                raise Unsupported(f"<{where}> draws from {name}, of which {wrong}")
+            constants = [None] * len(constants)
         draw = draws.plan(name, shape, constants)
         if draw is None:
             raise Unsupported(
                 f"<{where}> draws from {name}, which no noise of a fixed law can be turned into"
             )
-        return Slot(name, where, start, draw, tuple(arguments))
+        moving = any(value is None for value in constants)
+        watched = moving and name in draws.DISCRETE and taken == "always"
+        return Slot(name, where, start, draw, tuple(arguments), watched)
 
     def _jax_random(self, expr, aux):
         if not is_random(expr):

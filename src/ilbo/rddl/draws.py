@@ -5,14 +5,14 @@ that are constant (`constants`), never those that depend on the state or the act
 parameter is constant the noise has the distribution's own law, so that the draw is affine in it and
 the transition may have a density; where it is not, the draw is the quantile of a uniform noise.
 
-Parameters and their meaning are those of pyRDDLGym's simulator.
+Parameters, their meaning and their ranges are those of pyRDDLGym's simulator (`ilbo.rddl.ranges`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from ilbo.mdp.laws.product import Product
 from ilbo.mdp.laws.standard import Cauchy, Exponential, Gumbel, Laplace, Standard, Uniform
 from ilbo.mdp.laws.student import Student
 from ilbo.mdp.laws.weibull import Weibull
-from ilbo.rddl import quantiles
+from ilbo.rddl import quantiles, ranges
 
 Shape = tuple[int, ...]
 Constants = Sequence[np.ndarray | None]
@@ -46,7 +46,10 @@ class Draw:
 def plan(name: str, shape: Shape, constants: Constants) -> Draw | None:
     """The draw of a distribution for parameters of the shape; None where there is no way."""
     planner = _PLANNERS.get(name)
-    return None if planner is None else planner(shape, constants)
+    draw = None if planner is None else planner(shape, constants)
+    if draw is None or name in DISCRETE:  # a whole number cannot be NaN
+        return draw
+    return replace(draw, sample=ranges.guarded(name, constants, draw.sample))
 
 
 def joined(laws: Sequence[Law]) -> Law:

@@ -62,9 +62,11 @@ class Dynamics:
             values[name] = cpf(values, noise)
         if REWARD in self.hidden:
             values[REWARD] = self.reward_of(values, noise)
+        sound = self.compiler.sound(values, noise) if self.exact else None
         for name, primed in self.primed.items():
             values[name] = values[primed]
-        return self.state.pack(values)
+        following = self.state.pack(values)
+        return following if sound is None else jnp.where(sound, following, jnp.nan)
 
     def _reward(self, state: Array, action: Array, next_state: Array) -> Array:
         following = self.state.unpack(next_state, self.exact)

@@ -171,7 +171,8 @@ def _sentence(source: Source, error: Exception) -> str:
     said = lines[0] if lines else type(error).__name__
     place = None
     for name in re.findall(r"<([^<>]+)>", text):
-        place = source.find(name.strip("'").lstrip("@?")) or source.find(name)
+        defined = source.find_definition(name) if isinstance(error, Unsupported) else None
+        place = defined or source.find(name.strip("'").lstrip("@?")) or source.find(name)
         if place:
             break
     where = re.search(r"Please check expression for (.+?)\.?$", text)

@@ -47,6 +47,14 @@ class Source:
                 return self.place(number)
         return None
 
+    def find_definition(self, name: str) -> str | None:
+        """The place of the line that says what a fluent, or the reward, is: `name(?x) = ...`."""
+        pattern = re.compile(rf"(?<![\w-]){re.escape(name)}\s*(\([^()]*\))?\s*=(?![=>])")
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            if pattern.search(line.split("//")[0]):
+                return self.place(number)
+        return None
+
 
 def locate(name: str, instance: str | None) -> Source:
     """The source of a domain and an instance file, a single file, or `rddl:NAME[/INSTANCE]`."""

@@ -1,12 +1,18 @@
-"""What a file must say about a problem so that the problem can be found or built again."""
+"""What a file must say about a problem so that the problem can be found or built again.
+
+A problem that ilbo can build again, from its name or from RDDL texts, has a digest of what it is
+made from: the same in every process, version of JAX and device. A file that carries another than
+the problem it is used on is refused. Models of the user's own have none: names and sizes must do.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-
+from ilbo.builtin import catalogue
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.registry.names import make
@@ -14,48 +20,68 @@ from ilbo.registry.names import make
 
 def describe(problem: Problem) -> dict[str, Any]:
     """Name, sizes, components, and where the problem comes from: JSON values only."""
-    return {
+    described: dict[str, Any] = {
         "name": problem.name,
         "horizon": problem.horizon,
         "discount": problem.discount,
         "states": list(problem.state_names),
         "actions": list(problem.action_names),
-        **_origin(problem),
     }
+    if not problem.is_as_built:
+        return {**described, "origin": "python"}
+    origin = problem.origin
+    described["origin"] = origin.kind
+    if origin.kind == "rddl":
+        texts: Any = [text for _, text in origin.files]
+        files = {"files": [list(file) for file in origin.files]}
+    else:
+        texts, files = catalogue.facts(problem.name), {}
+    made_from = json.dumps({**described, "made from": texts}, sort_keys=True).encode()
+    return {**described, **files, "digest": hashlib.sha256(made_from).hexdigest()}
 
 
-def _origin(problem: Problem) -> dict[str, Any]:
-    dynamics = getattr(problem.exact, "dynamics", None)
-    source = getattr(dynamics, "source", None)
-    if type(problem.exact).__module__.startswith("ilbo.rddl.") and source is not None:
-        files = zip(source.paths, source.texts, strict=True)
-        return {"origin": "rddl", "files": [[path.name, text] for path, text in files]}
-    try:
-        built_in = eqx.tree_equal(make(problem.name), problem)
-    except UserError:
-        built_in = False
-    return {"origin": "built-in" if built_in else "python"}
+def digest(problem: Problem) -> str | None:
+    """The digest of what the problem is made from; None for a model of the user's own."""
+    return describe(problem).get("digest")
 
 
 def rebuild(description: dict[str, Any]) -> Problem:
     """The problem that `describe` described; only those of ilbo and of RDDL can be built again."""
-    if description["origin"] == "built-in":
-        return make(str(description["name"]))
-    if description["origin"] == "rddl":
+    problem = _build(description)
+    written = description.get("digest")
+    if written not in (None, digest(problem)):
+        raise UserError(
+            f"The problem {problem.name!r} that the file describes is not the one that it was "
+            "written for: the text of the file was changed, or another version of ilbo wrote it."
+        )
+    return problem
+
+
+def _build(description: dict[str, Any]) -> Problem:
+    name = str(description.get("name"))
+    if description.get("origin") == "built-in":
+        return make(name)
+    if description.get("origin") == "rddl":
         from ilbo.rddl.build import build
         from ilbo.rddl.source import Source
 
-        names, texts = zip(*description["files"], strict=True)
+        try:
+            names, texts = zip(*description["files"], strict=True)
+        except (KeyError, TypeError, ValueError):
+            raise UserError(f"The RDDL files of the problem {name!r} cannot be read.") from None
         paths = tuple(Path(str(name)) for name in names)
-        return build(Source(str(description["name"]), paths, tuple(map(str, texts))))
+        return build(Source(name, paths, tuple(map(str, texts))))
     raise UserError(
-        f"The problem {description['name']!r} is a model of your own: build it and give it as "
-        "`problem`."
+        f"The problem {name!r} is a model of your own: build it and give it as `problem`."
     )
 
 
 def check_same(description: dict[str, Any], problem: Problem, what: str) -> None:
-    """Raises unless states and actions are the same, component by component."""
+    """Raises unless states and actions are the same, component by component, and the digests are
+    where both have one and the name is the same.
+
+    Under another name, a policy may be tried on any problem with the components it knows.
+    """
     for kind, own in (("states", problem.state_names), ("actions", problem.action_names)):
         wanted = description[kind]
         if list(own) == list(wanted):
@@ -69,6 +95,17 @@ def check_same(description: dict[str, Any], problem: Problem, what: str) -> None
             f"{what} is for the problem {description['name']!r}, not for {problem.name!r}: "
             f"it has {how}."
         )
+    known = {description.get("digest"), digest(problem)} - {None}
+    if description["name"] == problem.name and len(known) == 2:
+        raise UserError(
+            f"{what} is for another problem of the name {problem.name!r}, which has changed since: "
+            "to use it on the changed problem, give that another name."
+        )
+
+
+def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two descriptions are of one problem, as far as both tell; older ones tell less."""
+    return all(first[key] == second[key] for key in first.keys() & second.keys())
 
 
 def _few(names) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ilbo.mdp.ranking import rank
+from ilbo.registry.identity import same
 from ilbo.report import parts
 from ilbo.report.entry import Entry
 
@@ -12,10 +13,15 @@ COLUMNS = ("run", "seeds", "episodes", "mean return", "95 % interval", "behind t
 
 
 def comparison(entries: Sequence[Entry]) -> str:
-    groups: dict[str, list[Entry]] = {}
+    groups: list[list[Entry]] = []
     for entry in entries:
-        groups.setdefault(str(sorted(entry.run.description.items())), []).append(entry)
-    return "<h2>Comparison</h2>" + "".join(map(_group, groups.values()))
+        for group in groups:
+            if same(entry.run.description, group[0].run.description):
+                group.append(entry)
+                break
+        else:
+            groups.append([entry])
+    return "<h2>Comparison</h2>" + "".join(map(_group, groups))
 
 
 def _group(entries: list[Entry]) -> str:

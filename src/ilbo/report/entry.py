@@ -72,9 +72,10 @@ def look_into(
     evaluations = evaluate_fresh(problem, policies, episodes)
     limit = None
     if limits is not None:
-        if problem.name not in limits:
+        key = run.description.get("digest", problem.name)
+        if key not in limits:
             from ilbo.baselines import hindsight
 
-            limits[problem.name] = hindsight(problem, fresh_key()).mean
-        limit = limits[problem.name]
+            limits[key] = hindsight(problem, fresh_key()).mean
+        limit = limits[key]
     return Entry(run, name, problem, policies, evaluations, limit)

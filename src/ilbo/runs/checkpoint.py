@@ -15,6 +15,7 @@ from ilbo.errors import UserError
 from ilbo.planning.loop import Moment, Start
 from ilbo.planning.planner import Planner, Seeds, SeedState
 from ilbo.planning.store import Store
+from ilbo.registry.identity import digest
 from ilbo.storage import arrays as arrayfile
 from ilbo.storage.trees import named_leaves
 
@@ -51,7 +52,14 @@ def restore(path: Path, planner: Planner) -> Start:
             f"{str(path)!r} is of another version of ilbo, whose runs this one cannot go on with: "
             "start again with --overwrite."
         )
-    if header.get("identity") != _identity(planner):
+    written, wanted = header.get("identity"), _identity(planner)
+    if isinstance(written, dict) and written.get("digest") != wanted["digest"]:
+        raise UserError(
+            f"{str(path)!r} was written for another problem of the name "
+            f"{planner.problem.name!r}, which has changed since: undo the change, or start "
+            "again with --overwrite."
+        )
+    if written != wanted:
         raise UserError(
             f"{str(path)!r} was written with other settings than those of the run folder: "
             "undo the change of its config.toml, or start again with --overwrite."
@@ -78,7 +86,12 @@ def restore(path: Path, planner: Planner) -> Start:
 def _identity(planner: Planner) -> dict[str, Any]:
     config = {**planner.config.to_dict(), "episodes": planner.episodes}
     config["layers"] = list(config["layers"])
-    return {"problem": planner.problem.name, "seeds": list(planner.seeds), "config": config}
+    return {
+        "problem": planner.problem.name,
+        "digest": digest(planner.problem),
+        "seeds": list(planner.seeds),
+        "config": config,
+    }
 
 
 def _is_store(node: Any) -> bool:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ilbo.mdp.problem import Problem
-from ilbo.storage.policyfile import read_policy
+from ilbo.runs.layout import is_run
+from ilbo.runs.saved import check_belongs, read_meta
+from ilbo.storage.policyfile import policy_path, read_policy
 
 
 def load_policy(path: str | Path, problem: Problem | None = None) -> Any:
@@ -14,8 +16,9 @@ def load_policy(path: str | Path, problem: Problem | None = None) -> Any:
 
     Args:
         path: A policy file, a run folder (its final policy), or what `ilbo export` wrote.
-        problem: The problem to use it on, where the file cannot tell: for models of your own whose
-            action bounds depend on the state.
+        problem: The problem to use it on, where the file cannot tell (for models of your own whose
+            action bounds depend on the state) or where it is another one: one with the same
+            components, under another name or altered in memory.
 
     Loading runs no code of the file's; a damaged file raises `UserError`.
     """
@@ -24,4 +27,7 @@ def load_policy(path: str | Path, problem: Problem | None = None) -> Any:
         from ilbo.export.policy import load_exported
 
         return load_exported(path)
+    run = path.parent if path.name.startswith("seed-") else path
+    if is_run(run):
+        check_belongs(policy_path(path), read_meta(run)["problem"])
     return read_policy(path, problem)

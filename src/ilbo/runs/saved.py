@@ -14,14 +14,14 @@ from ilbo.mdp.problem import Problem
 from ilbo.nn.policy import Policy
 from ilbo.planning.config import ILBO
 from ilbo.planning.records import Record
-from ilbo.registry.identity import rebuild
+from ilbo.registry.identity import rebuild, same
 from ilbo.runs import settings
 from ilbo.runs.layout import CONFIG, FORMAT, META, METRICS, RESULT, is_run, seed_folders
 from ilbo.storage.files import (
     read_json,
     read_text,
 )
-from ilbo.storage.policyfile import BEST, FINAL, read_policy
+from ilbo.storage.policyfile import BEST, FINAL, read_header, read_policy
 from ilbo.version import __version__
 
 
@@ -33,7 +33,7 @@ class SavedRun:
     config: ILBO
     seeds: tuple[int, ...]
     description: dict[str, Any]
-    """The problem, as `ilbo.identity.describe` gives it."""
+    """The problem, as `ilbo.registry.identity.describe` gives it."""
     meta: dict[str, Any]
     history: list[list[Record]]
     """The tests so far, one list a seed."""
@@ -51,8 +51,19 @@ class SavedRun:
     def policies(self, problem: Problem, best: bool = False) -> list[Policy]:
         """The final policies (or those that tested best), one a seed."""
         name = BEST if best else FINAL
-        folders = seed_folders(self.path, self.seeds)
-        return [read_policy(folder / name, problem) for folder in folders]
+        files = [folder / name for folder in seed_folders(self.path, self.seeds)]
+        for file in files:
+            check_belongs(file, self.description)
+        return [read_policy(file, problem) for file in files]
+
+
+def check_belongs(file: Path, description: dict[str, Any]) -> None:
+    """Raises where a policy in a run folder is not for the problem of the run."""
+    if not same(read_header(file)["problem"], description):
+        raise UserError(
+            f"The policy {str(file)!r} was trained for another problem than the run that it lies "
+            "in: put the run's own policy back."
+        )
 
 
 def read_run(path: str | Path) -> SavedRun:
@@ -61,9 +72,7 @@ def read_run(path: str | Path) -> SavedRun:
     if not is_run(path):
         raise UserError(f"There is no run in the folder {str(path)!r}.")
     config, seeds = _read_config(path / CONFIG)
-    meta = read_json(path / META)
-    if not isinstance(meta, dict) or not isinstance(meta.get("problem"), dict):
-        raise UserError(f"{str(path / META)!r} is damaged: it does not say which problem it is.")
+    meta = read_meta(path)
     if not isinstance(meta.get("format"), int) or meta["format"] > FORMAT:
         raise UserError(
             f"{str(path)!r} was written by a newer version of ilbo ({meta.get('ilbo')}); "
@@ -73,6 +82,14 @@ def read_run(path: str | Path) -> SavedRun:
     records = read_records(path / METRICS)
     history = [[record for record in records if record.seed == seed] for seed in seeds]
     return SavedRun(path, config, seeds, meta["problem"], meta, history, result)
+
+
+def read_meta(path: Path) -> dict[str, Any]:
+    """What a run folder says about itself, its problem among it."""
+    meta = read_json(path / META)
+    if not isinstance(meta, dict) or not isinstance(meta.get("problem"), dict):
+        raise UserError(f"{str(path / META)!r} is damaged: it does not say which problem it is.")
+    return meta
 
 
 def read_records(path: Path) -> list[Record]:

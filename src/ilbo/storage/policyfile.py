@@ -1,4 +1,4 @@
-"""Policies on disk: the network's arrays and what is needed to use them (`ilbo.arrayfile`)."""
+"""Policies on disk: the network's arrays and what is needed to use them (`ilbo.storage.arrays`)."""
 
 from __future__ import annotations
 
@@ -132,6 +132,8 @@ def _parts(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBoun
         raise ValueError("its layers are not a list of sizes")
     if len(layers) > len(header["arrays"]):
         raise ValueError("it has fewer arrays than layers")
+    if not isinstance(described.get("digest"), str | None):
+        raise ValueError("its digest is not a text")
     if described["origin"] == "rddl":
         for file in described["files"]:
             if len(file) != 2 or not all(isinstance(part, str) for part in file):

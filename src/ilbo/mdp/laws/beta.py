@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ilbo.errors import UserError
 from ilbo.mdp import sampling
-from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.law import Law, positive
 
 
 class Beta(Law):
@@ -18,8 +19,15 @@ class Beta(Law):
         b: [k] second shape parameters, positive.
     """
 
-    a: Float[Array, " k"]
-    b: Float[Array, " k"]
+    a: Float[Array, " k"] = positive("Beta", "a")
+    b: Float[Array, " k"] = positive("Beta", "b")
+
+    def __check_init__(self):
+        if self.a.shape != self.b.shape:
+            raise UserError(
+                f"The parameters a and b of Beta must be as many, got {self.a.size} and "
+                f"{self.b.size}."
+            )
 
     @property
     def size(self) -> int:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ilbo.mdp import sampling
-from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.law import Law, positive
 
 
 class Gamma(Law):
@@ -17,7 +17,7 @@ class Gamma(Law):
         shape: [k] shape parameters, positive.
     """
 
-    shape: Float[Array, " k"]
+    shape: Float[Array, " k"] = positive("Gamma", "shape")
 
     @property
     def size(self) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import numpy as np
 from jax.scipy import stats
 
 from ilbo.mdp import sampling
-from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.law import Law, components
 
 
 class Gaussian(Law):
     """Standard normal components."""
 
-    count: int = eqx.field(static=True)
+    count: int = components()
 
     @property
     def size(self) -> int:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
+
+from ilbo.errors import UserError
 
 
 class Law(eqx.Module):
@@ -38,3 +43,44 @@ class Law(eqx.Module):
 
     @abstractmethod
     def __str__(self) -> str: ...
+
+
+def positive(law: str, parameter: str) -> Any:
+    """A field of a law: positive, finite parameters [k], from an array or any list of numbers."""
+    return eqx.field(converter=_positive(f"The {parameter} of {law}"))
+
+
+def components() -> Any:
+    """A field of a law without parameters: how many components there are."""
+    return eqx.field(static=True, converter=_whole)
+
+
+def _positive(what: str) -> Callable[[Any], Array]:
+    def convert(values: Any) -> Array:
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
+            return jnp.asarray(values)  # of which nothing is known but the shape
+        try:
+            numbers = np.asarray(values)
+            if not np.issubdtype(numbers.dtype, np.floating):
+                numbers = numbers.astype(np.float32)
+        except (TypeError, ValueError):
+            raise UserError(f"{what} must be a list of numbers, got {values!r}.") from None
+        if numbers.ndim != 1:
+            raise UserError(
+                f"{what} must be a list of numbers, one for each component, got shape "
+                f"{numbers.shape}."
+            )
+        bad = numbers[~((numbers > 0) & np.isfinite(numbers))]
+        if bad.size:
+            raise UserError(f"{what} must be positive and finite, got {bad[0]:g}.")
+        return jnp.asarray(numbers)
+
+    return convert
+
+
+def _whole(count: Any) -> int:
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 0:
+        raise UserError(
+            f"The number of components of a law must be a whole number from 0 on, got {count!r}."
+        )
+    return int(count)

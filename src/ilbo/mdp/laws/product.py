@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ilbo.errors import UserError
 from ilbo.mdp.laws.law import Law
 
 
@@ -18,6 +19,8 @@ class Product(Law):
 
     def __init__(self, laws: Sequence[Law]):
         self.laws = tuple(laws)
+        if not self.laws or not all(isinstance(law, Law) for law in self.laws):
+            raise UserError(f"A Product is of one or more laws of noise, got {laws!r}.")
 
     @property
     def size(self) -> int:

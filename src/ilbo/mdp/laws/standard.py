@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.law import Law, components
 
 
 class Standard(Law):
     """So many components of a law without parameters."""
 
-    count: int = eqx.field(static=True)
+    count: int = components()
 
     @property
     def size(self) -> int:

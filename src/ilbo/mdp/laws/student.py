@@ -8,7 +8,7 @@ from jax.scipy import stats
 from jaxtyping import Array, Float
 
 from ilbo.mdp import sampling
-from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.law import Law, positive
 
 
 class Student(Law):
@@ -18,7 +18,7 @@ class Student(Law):
         degrees: [k] degrees of freedom, positive.
     """
 
-    degrees: Float[Array, " k"]
+    degrees: Float[Array, " k"] = positive("Student", "degrees of freedom")
 
     @property
     def size(self) -> int:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.law import Law, positive
 
 
 class Weibull(Law):
@@ -16,7 +16,7 @@ class Weibull(Law):
         shape: [k] shape parameters, positive.
     """
 
-    shape: Float[Array, " k"]
+    shape: Float[Array, " k"] = positive("Weibull", "shape")
 
     @property
     def size(self) -> int:
