@@ -75,11 +75,12 @@ def test_a_file_that_others_can_write_is_replaced(files, others):
     assert mode(path) == 0o600
 
 
-def test_neither_links_nor_pipes_nor_folders_are_read(files):
-    (files.folder / "link").symlink_to(files.folder / "name")
-    os.mkfifo(files.folder / "pipe", 0o600)
-    (files.folder / "folder").mkdir(0o700)
-    assert [files.get(name) for name in ("link", "pipe", "folder")] == [None] * 3
+def test_neither_links_nor_pipes_nor_folders_are_read(files, tmp_path):
+    others = PrivateFiles(tmp_path / "others")
+    (others.folder / "name").symlink_to(files.folder / "name")
+    os.mkfifo(others.folder / "pipe", 0o600)
+    (others.folder / "folder").mkdir(0o700)
+    assert [others.get(name) for name in ("name", "pipe", "folder")] == [None] * 3
 
 
 def test_a_file_under_another_name_is_not_that_file(files):
