@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import os
-import subprocess
 import sys
 import threading
 from concurrent.futures import Future
@@ -22,12 +20,6 @@ from ilbo.planning.records import Record
 from ilbo.runs import results
 from ilbo.runs.loading import load_policy
 from ilbo.runs.saved import read_run
-from ilbo.storage import cache as compilation
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch):
-    monkeypatch.setattr(compilation, "keep_compiled_programs", lambda: None)
 
 
 def answer(capsys, *arguments):
@@ -50,10 +42,7 @@ def refusal(capsys, *arguments):
 def planned(tmp_path_factory):
     """The folder of a finished run."""
     path = tmp_path_factory.mktemp("runs") / "a"
-    patch = pytest.MonkeyPatch()
-    patch.setattr(compilation, "keep_compiled_programs", lambda: None)
     assert main(["plan", "navigation-3", *tiny_runs.FLAGS, "--out", str(path), "--json"]) == 0
-    patch.undo()
     return path
 
 
@@ -197,51 +186,12 @@ def test_policy_for_another_problem_is_refused(planned, capsys):
     assert "no file" in refusal(capsys, "evaluate", "nowhere.ilbo")
 
 
-def test_the_oldest_programs_make_room_once_a_day(tmp_path, monkeypatch):
-    def add(name, age):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(bytes(10))
-        os.utime(path, times=(1e9 - age,) * 2)
-
-    def names():
-        return sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
-
-    monkeypatch.setattr(compilation, "LIMIT", 25)
-    for name, age in (("a", 1), ("programs/b", 3), ("c", 2)):
-        add(name, age)
-    compilation._prune(tmp_path)
-    assert names() == ["a", "c", "looked"]
-    add("d", 4)
-    compilation._prune(tmp_path)
-    assert "d" in names()
-    os.utime(tmp_path / "looked", times=(0, 0))
-    compilation._prune(tmp_path)
-    assert "d" not in names()
-
-
-def test_a_cache_folder_that_cannot_be_written_breaks_nothing(tmp_path):
-    (tmp_path / "cache").write_text("a file where the folder should be")
-    code = (
-        "from ilbo.storage.cache import keep_compiled_programs as keep; import jax; keep();"
-        "assert not jax.config.jax_compilation_cache_dir; print(float(jax.numpy.ones(()) + 1))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": "", "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert (done.returncode, done.stdout) == (0, "2.0\n")
-
-
 def test_what_the_end_needs_waits_for_the_training_program(monkeypatch):
     """Compiling both at once would only delay the training."""
     evaluated = threading.Event()
     training: Future = Future()
     planner = SimpleNamespace(problem=ilbo.make("navigation-3"), config=ilbo.ILBO(layers=(4,)))
-    planner.get_ready = lambda: training
+    planner.prepare = lambda: training
     monkeypatch.setattr(results, "evaluate_fresh", lambda *_: evaluated.set())
     monkeypatch.setattr(plots, "draw_trajectories", lambda *_: None)
     thread = threading.Thread(target=cli_plan._get_ready, args=(planner,))

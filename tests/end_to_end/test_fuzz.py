@@ -6,7 +6,6 @@ import pytest
 
 from ilbo.cli.fields import _flags
 from ilbo.cli.main import COMMANDS, main
-from ilbo.storage import cache as compilation
 
 WORDS = [
     "navigation-3", "hvac-3", "reservoir(3, 0)", "reservoir(0, 0)", "nothing", "rddl:nothing/1",
@@ -32,7 +31,6 @@ def line(draw):
 
 def fuzz(monkeypatch, tmp_path, capsys, cases, seed):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compilation, "keep_compiled_programs", lambda: None)
     monkeypatch.setattr("ilbo.cli.plan.Command._train", lambda *_: 0)
     (tmp_path / "policy.ilbo").write_bytes(b"\x89ILBO\r\n\x1a" + b"\xff" * 40)
     draw = random.Random(seed)

@@ -9,7 +9,6 @@ pytest.importorskip("pyRDDLGym")
 
 from ilbo.cli.main import main
 from ilbo.runs.loading import load_policy
-from ilbo.storage import cache as compilation
 
 TANK = """
 domain tank {{
@@ -35,11 +34,6 @@ FLAGS = [
     "--layers", "4", "--depth", "2", "--window", "1", "--policy-batch", "2", "--critic-batch", "4",
     "--test-episodes", "4", "--evaluate-every", "2", "--episodes", "4",
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch):
-    monkeypatch.setattr(compilation, "keep_compiled_programs", lambda: None)
 
 
 def write(folder, reward):

@@ -2,6 +2,11 @@
 
 JAX's own cache spares the compiling, but only a traced program can be looked up in it, and tracing
 a training step takes seconds. Here a program is found by what it is made from.
+
+Kept is the compiled program. To keep the traced one (`jax.export`) and leave the compiled one to
+JAX's cache takes 1.06 times the processor time in a second `ilbo plan`, and one more package; to
+keep neither, 1.3 times. It makes nothing safer: either cache holds machine code, and the form of an
+answer must be pickled in any case. So what counts is where the bytes come from (`PrivateFiles`).
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ import hashlib
 import json
 import os
 import pickle
-import secrets
+import platform
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,13 +25,17 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.experimental import serialize_executable
 
 from ilbo.registry.identity import describe
+from ilbo.storage.cache import KEPT, instruction_set
 from ilbo.storage.environment import packages
-from ilbo.storage.files import write_atomically
+from ilbo.storage.private import PrivateFiles
 
 Program = Callable[..., Any]
+SOURCES = (".py", ".json", ".rddl")
+"""Files of ours that programs are made from."""
 
 
 class Kept:
@@ -67,23 +76,43 @@ class Kept:
         name = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
         with self.lock:
             if name not in self.found:
-                path = self.folder / f"{name}.program"
-                self.found[name] = self.workers.submit(_load_or_make, path, function, arguments)
+                self.found[name] = self.workers.submit(
+                    _load_or_make, self.folder, f"{name}.program", function, arguments
+                )
             return self.found[name]
 
 
-def _load_or_make(path: Path, function: Program, arguments: Callable[[], tuple]) -> Program:
-    with contextlib.suppress(Exception):  # none yet, or a damaged one
-        return _load(path)
-    compiled, form = _compile(function, *arguments())
-    with contextlib.suppress(Exception):  # it cannot be kept, but it can be used
-        _save(path, compiled, form)
+def _load_or_make(
+    folder: Path, name: str, function: Program, arguments: Callable[[], tuple]
+) -> Program:
+    files = None
+    with contextlib.suppress(OSError):  # without a folder it is made each time
+        files = PrivateFiles(folder)
+    saved = files.get(name) if files else None
+    if saved is not None:
+        with contextlib.suppress(Exception):  # such as a part of a program
+            return _load(saved)
+    compiled, form, lapack = _compile(function, *arguments())
+    if files:
+        with contextlib.suppress(Exception):  # it cannot be kept, but it can be used
+            saved = pickle.dumps((serialize_executable.serialize(compiled), form, lapack))
+            files.put(name, saved)
     return _whole(compiled, form)
 
 
-def _compile(function: Program, first: Any, *rest: Any) -> tuple[Any, Any]:
+def _load(saved: bytes) -> Program:
+    """The program of a private file: no other bytes may come here."""
+    executable, form, lapack = pickle.loads(saved)
+    if lapack:
+        # jaxlib looks for LAPACK's functions when a program that calls them is lowered; one that
+        # is loaded would jump to nowhere.
+        jax.jit(jax.lax.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), jnp.float32))
+    return _whole(serialize_executable.deserialize_and_load(*executable), form)
+
+
+def _compile(function: Program, first: Any, *rest: Any) -> tuple[Any, Any, bool]:
     """The function of arrays alone, which uses up those of all but the first argument; the form of
-    its answer."""
+    its answer; whether it calls LAPACK."""
     arrays, static = eqx.partition((first, *rest), _is_array_or_shape)
     inputs, structure = jax.tree.flatten(arrays)
     kept = len(jax.tree.leaves(arrays[0]))
@@ -94,11 +123,10 @@ def _compile(function: Program, first: Any, *rest: Any) -> tuple[Any, Any]:
         forms.append(jax.tree.map(lambda _: 0, out))
         return jax.tree.leaves(out)
 
-    # Of a program that JAX finds in its own cache only a part can be saved: a name of its own
-    # makes sure that it finds none.
-    flat.__name__ = f"{function.__name__}_{secrets.token_hex(8)}"
+    flat.__name__ = f"{KEPT}_{function.__name__}"
     donated = tuple(range(kept, len(inputs)))
-    return jax.jit(flat, donate_argnums=donated).lower(*inputs).compile(), forms[0]
+    lowered = jax.jit(flat, donate_argnums=donated).lower(*inputs)
+    return lowered.compile(), forms[0], "lapack_" in lowered.as_text()
 
 
 def _is_array_or_shape(x: Any) -> bool:
@@ -110,26 +138,20 @@ def _whole(compiled: Program, form: Any) -> Program:
     return lambda *inputs: jax.tree.unflatten(structure, compiled(*inputs))
 
 
-def _load(path: Path) -> Program:
-    saved, form = pickle.loads(path.read_bytes())
-    return _whole(serialize_executable.deserialize_and_load(*saved), form)
-
-
-def _save(path: Path, compiled: Any, form: Any) -> None:
-    saved = serialize_executable.serialize(compiled)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, [pickle.dumps((saved, form))])
-
-
 def _surroundings() -> dict[str, Any]:
-    """What else a program depends on: our own source, packages, environment, devices."""
-    source = hashlib.sha256()
-    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
-        source.update(file.read_bytes())
+    """What else a program depends on: our own source, packages, settings, devices, processor."""
+    source, root = hashlib.sha256(), Path(__file__).parents[1]
+    for file in sorted(root.rglob("*")):
+        if file.suffix in SOURCES:
+            source.update(f"{file.relative_to(root)}\0".encode())
+            source.update(hashlib.sha256(file.read_bytes()).digest())
     choices = {k: v for k, v in os.environ.items() if k.startswith(("JAX_", "XLA_", "PJRT_"))}
     return {
         "source": source.hexdigest(),
-        "packages": packages("pyRDDLGym"),
+        "python": platform.python_version(),
+        "packages": packages("pyRDDLGym", "pyRDDLGym-jax"),
         "environment": choices,
+        "options": {name: str(value) for name, value in jax.config.values.items()},
         "devices": [str(device) for device in jax.devices()],
+        "processor": instruction_set(),
     }
