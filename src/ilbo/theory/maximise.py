@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.optimize import minimize
 
-from ilbo.errors import UserError
 from ilbo.theory.minoriser import Bound
 from ilbo.theory.precision import in_float64
 
@@ -134,7 +134,6 @@ def maximise_parameters(
         restarts: Number of further starting points.
         seed: Of the starting points.
     """
-    minimize = _scipy_minimize()
     low, high = j_hat.mdp.low.ravel(), j_hat.mdp.high.ravel()
     has_low, has_high = np.isfinite(low), np.isfinite(high)
     known: dict[bytes, Any] = {}
@@ -214,13 +213,3 @@ def _program(j_hat, policy, theta):
     mu, slope = actions(theta), jax.jacfwd(actions)(theta)
     value, in_mu = jax.value_and_grad(j_hat.gain)(mu)
     return value, jnp.tensordot(in_mu, slope, axes=in_mu.ndim), mu, slope
-
-
-def _scipy_minimize():
-    try:
-        from scipy.optimize import minimize
-    except ImportError:
-        raise UserError(
-            "Maximising over policy parameters needs scipy: pip install 'ilbo[theory]'."
-        ) from None
-    return minimize
