@@ -66,7 +66,8 @@ class Command:
         import numpy as np
 
         from ilbo.baselines import hindsight
-        from ilbo.mdp.evaluate import bootstrap, evaluate
+        from ilbo.mdp.bootstrap import bootstrap
+        from ilbo.mdp.evaluate import evaluate
 
         episodes = min(self.episodes, LIMIT_EPISODES)
         best = hindsight(problem, key, episodes, self.start)
