@@ -27,7 +27,7 @@ import optax
 import ilbo
 from ilbo.baselines import ThroughTime, ThroughTimePlanner
 from ilbo.experiments.scales import PAPER_PROBLEMS, TUNED
-from ilbo.experiments.study import markdown_table, mean_and_spread
+from ilbo.experiments.study import grouped, markdown_table, mean_and_spread
 from ilbo.rddl.parsing import parse, quiet
 from ilbo.runs.results import evaluate_fresh
 from ilbo.storage.environment import environment
@@ -169,9 +169,6 @@ def table(path: Path) -> str:
 
 
 def tabulate(rows: list[dict]) -> str:
-    grouped: dict[tuple[str, str], list[dict]] = {}
-    for row in rows:
-        grouped.setdefault((row["problem"], row["planner"]), []).append(row)
     lines = [
         [
             problem,
@@ -181,7 +178,7 @@ def tabulate(rows: list[dict]) -> str:
             mean_and_spread([row["mean"] for row in found]),
             str(len(found)),
         ]
-        for (problem, planner), found in grouped.items()
+        for (problem, planner), found in grouped(rows, "problem", "planner").items()
     ]
     return markdown_table(
         ["problem", "planner", "seconds", "gradient steps", "return", "seeds"], lines

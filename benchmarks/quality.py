@@ -5,7 +5,7 @@
 
 Each finished seed is a line of the output file; a seed that is already there is not run again, so
 an interrupted table goes on where it stopped. The final policy of every seed is evaluated on the
-same 2,048 trajectories, whose noise is neither training's nor that of the tests on the way.
+trajectories of `ilbo.runs.results.evaluate_fresh`, as `ilbo plan` and the experiments do.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ COLUMNS = (
     *("problem", "episodes", "settings", "seeds", "mean", "std", "worst seed", "best so far"),
     *("controller", "worst current / best", "target", "met"),
 )
-FRESH_SEED = 20_480
-FRESH_EPISODES = 2_048
 SETTLED_AFTER = 100
 """Episodes after which the current policy should hold its ground."""
 
@@ -41,14 +39,14 @@ def work(problem_name: str, episodes: int, preset: str, seeds: list[int]) -> Non
     import numpy as np
 
     import ilbo
+    from ilbo.runs.results import evaluate_fresh
 
     problem = ilbo.make(problem_name)
     config = ilbo.ILBO.paper() if preset == "paper" else ilbo.ILBO()
-    controller = ilbo.evaluate(problem, problem.model.heuristic, FRESH_SEED, FRESH_EPISODES).mean
+    (controller,) = evaluate_fresh(problem, [problem.model.heuristic])
     for seed in seeds:
         plan = ilbo.plan(problem, config, seed=seed, episodes=episodes)
-        final = ilbo.evaluate(problem, plan.policy, FRESH_SEED, FRESH_EPISODES)
-        best = ilbo.evaluate(problem, plan.best_policy, FRESH_SEED, FRESH_EPISODES)
+        final, best = evaluate_fresh(problem, [plan.policy, plan.best_policy])
         settled = [r for r in plan.history[0] if r.episode >= SETTLED_AFTER]
         line = {
             "problem": problem_name,
@@ -57,7 +55,7 @@ def work(problem_name: str, episodes: int, preset: str, seeds: list[int]) -> Non
             "seed": seed,
             "final": final.mean,
             "best": best.mean,
-            "controller": controller,
+            "controller": controller.mean,
             "worst_ratio": float(np.max([r.current / r.best for r in settled])),
             "transitions": plan.samples.transitions,
             "model_evaluations": plan.samples.model_evaluations,

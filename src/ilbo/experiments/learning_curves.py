@@ -9,7 +9,8 @@ import numpy as np
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, reach, spread
-from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
+from ilbo.experiments.study import Study, markdown_table, mean_and_spread
+from ilbo.mdp.numbers import number
 
 TITLE = "Learning curves"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
@@ -69,7 +70,7 @@ def _ends(study: Study) -> str:
                     f"{runs[0].samples['episodes']:,}",
                     mean_and_spread([run.best[-1] for run in runs]),
                     mean_and_spread(final),
-                    interval(mean(final)),
+                    mean(final).interval,
                     number(limit - float(np.mean(final))),
                     f"{runs[0].seconds:.0f} on {study.device(arm)}",
                 ]
@@ -109,7 +110,7 @@ def _duel(study: Study, ours: Arm, theirs: Arm) -> list[str]:
         number(quality),
         f"{reached} ({there.reached} of {there.runs} runs)",
         f"{spent / there.median:,.0f}" if np.isfinite(there.median) else "none",
-        f"{chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}]",
+        str(chance),
         f"{number(spread(own))} : {number(spread(opponents))}",
     ]
 

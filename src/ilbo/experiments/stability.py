@@ -7,7 +7,8 @@ import numpy as np
 from ilbo.experiments.arms import Arm, Result
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import largest_drop, mean, probability_of_improvement
-from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
+from ilbo.experiments.study import Study, markdown_table, mean_and_spread
+from ilbo.mdp.numbers import number
 
 TITLE = "Stability of training"
 SEEDS = {"smoke": 2, "small": 4, "paper": 10}
@@ -44,7 +45,7 @@ def report(study: Study) -> str:
                 f"{arm.label}, {study.architecture(arm)}",
                 mean_and_spread([run.current[-1] for run in runs]),
                 number(float(np.mean(drops))),
-                interval(mean(drops)),
+                mean(drops).interval,
                 number(max(drops)),
                 number(float(np.mean(late))),
                 number(max(late)),
@@ -82,8 +83,7 @@ def _comparison(study: Study) -> str:
         chance = probability_of_improvement(ours, theirs)
         lines.append(
             f"Probability that ILBO's largest drop in the second half is smaller than that of "
-            f"{arm.label}: {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}] "
-            f"({study.scale.main})."
+            f"{arm.label}: {chance} ({study.scale.main})."
         )
     return "\n\n".join(lines)
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ilbo.mdp.bootstrap import bootstrap, interval, resample
+from ilbo.mdp import bootstrap
+from ilbo.mdp.numbers import interval, number
 
 
 class Estimate(NamedTuple):
@@ -16,6 +17,13 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+    @property
+    def interval(self) -> str:
+        return interval(self.low, self.high)
+
+    def __str__(self) -> str:
+        return f"{number(self.value)} {self.interval}"
 
 
 class Reach(NamedTuple):
@@ -31,7 +39,7 @@ class Reach(NamedTuple):
 def mean(values: Sequence[float]) -> Estimate:
     """The mean over runs; the interval from resampling the runs."""
     runs = np.asarray(values, float)
-    return Estimate(float(runs.mean()), *bootstrap(runs))
+    return Estimate(float(runs.mean()), *bootstrap.bootstrap(runs))
 
 
 def spread(values: Sequence[float]) -> float:
@@ -49,8 +57,10 @@ def probability_of_improvement(first: Sequence[float], second: Sequence[float]) 
     """
     a, b = np.asarray(first, float), np.asarray(second, float)
     wins = (a[:, None] > b).astype(float) + 0.5 * (a[:, None] == b)
-    share = resample(lambda rows, columns: np.sum((rows @ wins) * columns, axis=1), *wins.shape)
-    return Estimate(float(wins.mean()), *interval(share))
+    share = bootstrap.resample(
+        lambda rows, columns: np.sum((rows @ wins) * columns, axis=1), *wins.shape
+    )
+    return Estimate(float(wins.mean()), *bootstrap.interval(share))
 
 
 def episodes_to_reach(episodes: Sequence[int], values: Sequence[float], quality: float) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ilbo.mdp.bootstrap import interval, resample
+from ilbo.mdp.numbers import precise, precise_interval
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,11 @@ def _resample(tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _verdict(entries: list[Entry], same: bool) -> str:
     first, second = entries[:2]
-    low, high = second.behind_ci95
-    lead = f"{second.behind:,.2f} (95 % [{low:,.2f}, {high:,.2f}])"
+    lead = f"{precise(second.behind)} (95 % {precise_interval(*second.behind_ci95)})"
     among = "" if len(entries) == 2 else f", the best of {len(entries)},"
     if same:
         return f"{first.label} and {second.label} earn exactly the same in every episode."
-    if low > 0:
+    if second.behind_ci95[0] > 0:
         return f"{first.label}{among} is better than {second.label} by {lead}."
     return (
         f"No clear winner: {first.label} leads {second.label} by {lead}, "
