@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 import ilbo
+from ilbo import theory
 from ilbo.plots.canvas import BLUE, GREEN, INK, MUTED, ORANGE, RED, dress, new_figure, save
 
 DEFAULT_FILE = Path(__file__).parent.parent / "docs" / "figures" / "theory.png"
@@ -25,7 +26,7 @@ SHIFTS = (0.0, 0.1, 0.5)
 COLOURS = (BLUE, GREEN, ORANGE, RED)
 
 
-def promenade() -> mm.FiniteMDP:
+def promenade() -> theory.FiniteMDP:
     """Six places on a line. The action is a push; the reward is near 0.6 and spares big pushes."""
     places = jnp.asarray(PLACES)
 
@@ -36,7 +37,7 @@ def promenade() -> mm.FiniteMDP:
         return jnp.exp(-3 * (places[s] - 0.6) ** 2 - 0.6 * a[0] ** 2)
 
     start = np.eye(len(PLACES))[0]
-    return mm.FiniteMDP(transition, reward, start, bounds=(-2.0, 2.0), gamma=0.7)
+    return theory.FiniteMDP(transition, reward, start, bounds=(-2.0, 2.0), gamma=0.7)
 
 
 def one_push(theta, s):

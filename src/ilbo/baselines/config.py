@@ -1,4 +1,4 @@
-"""The settings of planning through time. Free of JAX, as `ilbo.config`."""
+"""The settings of planning through time. Free of JAX, as `ilbo.planning.config`."""
 
 from __future__ import annotations
 

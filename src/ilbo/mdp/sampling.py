@@ -1,4 +1,4 @@
-"""Many random draws at once, quickly on a CPU: what the laws of `ilbo.noise` are sampled with.
+"""Many random draws at once, quickly on a CPU: what the laws of `ilbo.mdp.laws` are sampled with.
 
 The generator is Threefry-2x32, the one behind JAX's keys, written out as one elementwise expression
 that compiles to a single vectorised loop (`jax.random` runs its 20 rounds as a loop over arrays,

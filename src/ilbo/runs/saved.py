@@ -33,7 +33,7 @@ class SavedRun:
     config: ILBO
     seeds: tuple[int, ...]
     description: dict[str, Any]
-    """The problem, as `ilbo.identity.describe` gives it."""
+    """The problem, as `ilbo.registry.identity.describe` gives it."""
     meta: dict[str, Any]
     history: list[list[Record]]
     """The tests so far, one list a seed."""
