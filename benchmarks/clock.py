@@ -3,7 +3,7 @@
     PJRT_NPROC=1 python benchmarks/clock.py --out clock.jsonl [--problem reservoir-20] [--seeds 2]
     python benchmarks/clock.py --table clock.jsonl
 
-The runs take turns, one seed after another, so that the machine's other load falls on all alike.
+The runs take turns, one seed after another, so that other load on the machine affects all alike.
 Seconds count from the call, compilation included; in brackets, without it. Returns are those of the
 current policy on the test trajectories, and at the end on 2,048 fresh ones.
 """
@@ -35,7 +35,7 @@ PLANNERS = {
     ),
 }
 SHORTFALLS = (0.2, 0.1, 0.05, 0.02)
-"""How much worse than ILBO's last test the returns are that the table gives the seconds to."""
+"""Shortfalls from ILBO's last test, as shares of it: the table gives the seconds to reach each."""
 
 
 def run(problem: ilbo.Problem, planner: str, seed: int) -> dict:

@@ -1,6 +1,6 @@
 """The quality table: ten seeds of one default config on each problem, judged on fresh trajectories.
 
-    python benchmarks/quality.py --out quality.jsonl            # everything, one process a core
+    python benchmarks/quality.py --out quality.jsonl            # everything, one process per core
     python benchmarks/quality.py --out quality.jsonl --table    # print the table of what is there
 
 Each finished seed is a line of the output file; a seed that is already there is not run again, so
@@ -30,8 +30,8 @@ COLUMNS = (
     *("problem", "episodes", "settings", "seeds", "mean", "std", "worst seed", "best so far"),
     *("controller", "worst current / best", "target", "met"),
 )
-SETTLED_AFTER = 100
-"""Episodes after which the current policy should hold its ground."""
+LATE = 100
+"""Episodes after which the current policy should stay near the best."""
 
 
 def work(problem_name: str, episodes: int, preset: str, seeds: list[int]) -> None:
@@ -47,7 +47,7 @@ def work(problem_name: str, episodes: int, preset: str, seeds: list[int]) -> Non
     for seed in seeds:
         plan = ilbo.plan(problem, config, seed=seed, episodes=episodes)
         final, best = evaluate_fresh(problem, [plan.policy, plan.best_policy])
-        settled = [r for r in plan.history[0] if r.episode >= SETTLED_AFTER]
+        late = [r for r in plan.history[0] if r.episode >= LATE]
         line = {
             "problem": problem_name,
             "episodes": episodes,
@@ -56,7 +56,7 @@ def work(problem_name: str, episodes: int, preset: str, seeds: list[int]) -> Non
             "final": final.mean,
             "best": best.mean,
             "controller": controller.mean,
-            "worst_ratio": float(np.max([r.current / r.best for r in settled])),
+            "worst_ratio": float(np.max([r.current / r.best for r in late])),
             "transitions": plan.samples.transitions,
             "model_evaluations": plan.samples.model_evaluations,
             "gradient_steps": plan.samples.gradient_steps,
@@ -85,7 +85,7 @@ def missing(path: Path, seeds: int, block: int) -> list[tuple]:
 
 
 def run(path: Path, seeds: int, block: int, cores: list[int], deadline: float) -> None:
-    """Runs what is missing, one process a core, and appends results as they come."""
+    """Runs what is missing, one process per core, and appends results as they come."""
     queue, running, free = missing(path, seeds, block), {}, list(cores)
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",

@@ -27,7 +27,7 @@ COLOURS = (BLUE, GREEN, ORANGE, RED)
 
 
 def promenade() -> theory.FiniteMDP:
-    """Six places on a line. The action is a push; the reward is near 0.6 and spares big pushes."""
+    """Six places on a line; the action is a push. The reward peaks at 0.6; pushing costs."""
     places = jnp.asarray(PLACES)
 
     def transition(s, a):
@@ -110,7 +110,7 @@ def draw_bounds(ax, mdp, history) -> None:
     handles = [
         Line2D([], [], color=MUTED, marker="o", ls="", ms=7, label="the bound touches J"),
         Line2D([], [], color=MUTED, marker="o", ls="", ms=5, mfc="white", label="its maximum"),
-        Line2D([], [], color=MUTED, ls=":", lw=1.5, label="what J wins beyond it"),
+        Line2D([], [], color=MUTED, ls=":", lw=1.5, label="improvement of J beyond it"),
     ]
     ax.legend(handles=handles, loc="upper left", frameon=False, fontsize=9, labelcolor=INK)
 

@@ -1,4 +1,4 @@
-"""Straight-line plans: one sequence of actions for all noise, blind to where it leads."""
+"""Straight-line plans: one open-loop sequence of actions, whatever the noise."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ BATCH = 64
 """Noise sequences of one gradient step."""
 STEPS = 600
 RATE = 0.05
-"""Learning rate at first, in units of the actions' range; it decays to nothing."""
+"""Initial learning rate, in units of the actions' range; it decays to 0."""
 
 
 @dataclass(frozen=True)
 class StraightLine:
-    """An open-loop plan and what it earns on noise it was not made for."""
+    """An open-loop plan and its returns on noise that was not used to optimise it."""
 
     actions: Float[Array, "horizon m"]
-    """Clipped into the bounds at whatever state is reached."""
+    """Clipped into the bounds at the state reached."""
     evaluation: Evaluation
 
 

@@ -36,8 +36,8 @@ class Command:
     best: bool = False
     """Take the policy that tested best during training, not the final one."""
     limit: bool = False
-    """Give the gap to the hindsight limit as well: the best that one could earn who knew the noise
-    of each episode beforehand (slow)."""
+    """Give the gap to the hindsight limit as well: the best return with perfect information, that
+    is, with the noise of each episode known beforehand (slow)."""
     json: bool = False
     """Print one JSON object and nothing else."""
 

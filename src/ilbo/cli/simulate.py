@@ -10,7 +10,7 @@ from tyro.conf import Positional
 
 @dataclass(frozen=True)
 class Command:
-    """Simulate a simple policy and sum up its returns."""
+    """Simulate a simple policy and summarise its returns."""
 
     problem: Positional[str]
     """A built-in problem (see `ilbo problems`), a generated chain such as "reservoir(100, 0)", an

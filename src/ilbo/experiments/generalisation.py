@@ -15,7 +15,7 @@ from ilbo.mdp.numbers import number
 TITLE = "Generalisation to new start states"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
 SHOWN = 1e4
-"""Costs smaller than the largest by more than this factor are drawn as if they were not."""
+"""Costs smaller than the largest by more than this factor are drawn at that limit."""
 CANDIDATES, TAIL = 1000, 100
 """Start states drawn from the region; near and far ones come from this many at either end."""
 

@@ -39,7 +39,7 @@ def report(study: Study) -> str:
             _ends(study),
             "Best so far: on the test trajectories, as published. Final policy: on fresh ones, "
             "with a 95 % bootstrap interval over runs. Mean ± standard deviation over runs. The "
-            "gap is to the hindsight limit, which no policy can reach, since it knows the noise.",
+            "gap is to the hindsight limit (perfect information), which no policy can exceed.",
             "## ILBO against tf-mdp",
             _duels(study),
             "Factor: tf-mdp's episodes over ILBO's to reach tf-mdp's mean at its end (best so "
@@ -116,7 +116,7 @@ def _duel(study: Study, ours: Arm, theirs: Arm) -> list[str]:
 
 
 def yardstick_table(study: Study) -> str:
-    """Returns of what does not learn, on the fresh trajectories, with standard errors."""
+    """Returns of the baselines without training on fresh trajectories, with standard errors."""
     rows = []
     for problem in study.scale.problems:
         cells = [study.yardstick(p, problem) for p in ("hindsight", "straight-line", "heuristic")]

@@ -12,8 +12,8 @@ from ilbo.mdp.numbers import number
 
 TITLE = "Stability of training"
 SEEDS = {"smoke": 2, "small": 4, "paper": 10}
-SETTLED = 0.5
-"""Share of training after which a drop counts as one of a settled policy."""
+LATE = 0.5
+"""Share of training after which drops count as late ones."""
 
 
 def arms(scale: Scale) -> list[Arm]:
@@ -25,11 +25,11 @@ def arms(scale: Scale) -> list[Arm]:
     ] + [scale.tuned_arm(problem, scale.main)]
 
 
-def settled(run: Result) -> list[float]:
+def late_tests(run: Result) -> list[float]:
     """Returns of the tests in the second half of training."""
     end = run.episodes[-1]
     tests = zip(run.episodes, run.current, strict=True)
-    return [value for episode, value in tests if episode >= SETTLED * end]
+    return [value for episode, value in tests if episode >= LATE * end]
 
 
 def report(study: Study) -> str:
@@ -39,7 +39,7 @@ def report(study: Study) -> str:
     for arm in study.arms:
         runs = study.of(arm)
         drops = [largest_drop(run.current) for run in runs]
-        late = [largest_drop(settled(run)) for run in runs]
+        late = [largest_drop(late_tests(run)) for run in runs]
         rows.append(
             [
                 f"{arm.label}, {study.architecture(arm)}",
@@ -77,7 +77,7 @@ def report(study: Study) -> str:
 
 def _comparison(study: Study) -> str:
     main = [arm for arm in study.arms if study.architecture(arm) == study.scale.main]
-    ours, *others = ([-largest_drop(settled(run)) for run in study.of(arm)] for arm in main)
+    ours, *others = ([-largest_drop(late_tests(run)) for run in study.of(arm)] for arm in main)
     lines = []
     for arm, theirs in zip(main[1:], others, strict=True):
         chance = probability_of_improvement(ours, theirs)

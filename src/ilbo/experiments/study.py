@@ -56,7 +56,7 @@ class Study:
         ]
 
     def yardstick(self, planner: str, problem: str) -> Result:
-        """The only run of what does not learn."""
+        """The only run of a baseline without training."""
         return self.of(self.select(planner, problem=problem)[0])[0]
 
     def architecture(self, arm: Arm) -> str:
@@ -147,7 +147,7 @@ def _minutes(seconds: float) -> str:
 
 
 def mean_and_spread(values: Sequence[float]) -> str:
-    """Of one value itself: it says nothing about the spread."""
+    """Mean ± standard deviation; of a single value, the value alone."""
     middle = number(mean(values).value)
     return f"{middle} ± {number(spread(values))}" if len(values) > 1 else middle
 

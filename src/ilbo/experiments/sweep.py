@@ -61,7 +61,7 @@ def reproduce(
 
 
 def seeds_of(arm: Arm, count: int) -> list[int]:
-    """Seeds that an arm is run for: what does not learn is run once."""
+    """Seeds that an arm is run for: baselines without training are run once."""
     return list(range(count if arm.seeded else 1))
 
 

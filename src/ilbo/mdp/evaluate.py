@@ -53,7 +53,7 @@ def evaluate(
     episodes: int = 64,
     start: Any = None,
 ) -> Evaluation:
-    """Simulates and sums up; the arguments are those of `simulate`.
+    """Simulates and summarises; the arguments are those of `simulate`.
 
     >>> problem = ilbo.make("navigation-3")
     >>> result = evaluate(problem, problem.model.heuristic, 0, episodes=512)

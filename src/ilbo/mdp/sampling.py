@@ -54,7 +54,7 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "*shape"
 def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """Exact Gamma(shape, 1) draws by Marsaglia and Tsang's rejection, in vector code.
 
-    One proposal for every element settles over 95 % of them. The rest are proposed for again,
+    One proposal for every element is accepted for over 95 % of them. The rest are proposed again,
     gathered in rows of 8 so that a few per cent are not paid for as if they were all.
     """
     wanted = shape.ravel()
@@ -64,7 +64,7 @@ def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Arra
         draw, accepted = jnp.zeros_like(rows), jnp.zeros(rows.shape, bool)
     else:
         draw, accepted = _propose_gamma(key, rows, 1)
-    draw = _settle(key, rows, draw, accepted, jnp.uint32(2))[0].ravel()[: wanted.size]
+    draw = _redraw(key, rows, draw, accepted, jnp.uint32(2))[0].ravel()[: wanted.size]
 
     def shrink(draw):
         # Gamma(k) is Gamma(k + 1) U^(1/k).
@@ -75,7 +75,7 @@ def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Arra
     return jax.lax.cond(jnp.any(wanted < 1), shrink, lambda draw: draw, draw).reshape(shape.shape)
 
 
-def _settle(
+def _redraw(
     key: Key[Array, ""],
     shape: Float[Array, "rows 8"],
     draw: Float[Array, "rows 8"],
@@ -83,10 +83,10 @@ def _settle(
     stream: UInt32[Array, ""],
     share: int = 4,
 ) -> tuple[Float[Array, "rows 8"], UInt32[Array, ""]]:
-    """Proposes again for what is not accepted until all is, and gives the next unused stream.
+    """Proposes again where nothing is accepted yet; also returns the next unused stream.
 
     Where there are many rows, one in `share` is gathered at a time: enough, as a rule, for all that
-    have something left to settle.
+    have something left to draw.
     """
     rows = len(shape)
     gathered = rows if rows <= _FEW else max(rows // share, _FEW // 4)
@@ -104,7 +104,7 @@ def _settle(
         draw_part = draw.at[index].get(mode="clip")
         accepted_part = accepted.at[index].get(mode="fill", fill_value=True)
         draw_part, accepted_part, stream = propose(shape_part, draw_part, accepted_part, stream)
-        draw_part, stream = _settle(key, shape_part, draw_part, accepted_part, stream, share=32)
+        draw_part, stream = _redraw(key, shape_part, draw_part, accepted_part, stream, share=32)
         draw = draw.at[index].set(draw_part, mode="drop")
         return draw, accepted.at[index].set(True, mode="drop"), stream
 

@@ -20,7 +20,7 @@ Policy = Callable[..., Array]
 
 
 class Trajectories(eqx.Module):
-    """Simulated episodes. After a terminal state, rewards are 0 and the state stands still."""
+    """Simulated episodes. After a terminal state, rewards are 0 and the state stays the same."""
 
     states: Float[Array, "episodes horizon+1 n"]
     actions: Float[Array, "episodes horizon m"]
@@ -99,14 +99,14 @@ def roll(model, policy, noise, key, starts) -> Trajectories:
 
 
 class Trial(NamedTuple):
-    """Episodes to put policies through."""
+    """Noise and start states of test episodes."""
 
     noise: Float[Array, "horizon b k"]
     starts: Float[Array, "b n"]
 
 
 def returns(problem: Problem, policy, trial: Trial) -> Float[Array, " b"]:
-    """The returns of a policy that draws nothing itself, on the exact model."""
+    """The returns of a deterministic policy on the exact model."""
     no_draws = jax.random.key(0)
     path = roll(problem.exact, policy, trial.noise, no_draws, trial.starts)
     return jnp.sum(path.rewards, axis=1)

@@ -54,7 +54,7 @@ def _tiles(entry: Entry) -> str:
     if "best_mean" in result:
         tiles.append(("best tested policy", number(result["best_mean"]), "mean return"))
     if entry.limit is not None:
-        tiles.append(("limit in hindsight", number(entry.limit), "knowing the noise"))
+        tiles.append(("hindsight limit", number(entry.limit), "perfect information"))
     if entry.episode:
         seconds = result.get("seconds", max(tests[-1].seconds for tests in run.history if tests))
         total = f"of {run.config.episodes:,} episodes"

@@ -72,7 +72,9 @@ def commit() -> str | None:
         ).stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", "__init__.py")  # not just a checkout around us
+        git(
+            "ls-files", "--error-unmatch", "__init__.py"
+        )  # tracked there, not merely inside some checkout
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -20,7 +20,7 @@ Policy = Callable[[Any, Any], Any]
 
 PROBES = 16
 NEWTON_STEPS = 40
-SETTLED = 1e-11
+CONVERGED = 1e-11
 """A Newton step this short is the last."""
 STEP_SIZES = 0.5 ** np.array([0, 1, 2, 3, 5, 8, 12, 18, 26])
 
@@ -92,8 +92,8 @@ def _climb(
         best = jnp.argmax(values)
         better = values[best] > value
         a = jnp.where(better, trials[best], a)
-        unsettled = jnp.max(jnp.abs(newton)) > SETTLED
-        return a, jnp.where(better, values[best], value), better & unsettled, count + 1
+        moving = jnp.max(jnp.abs(newton)) > CONVERGED
+        return a, jnp.where(better, values[best], value), better & moving, count + 1
 
     def unfinished(carry):
         return carry[2] & (carry[3] < NEWTON_STEPS)
