@@ -3,7 +3,7 @@
     PJRT_NPROC=1 python benchmarks/clock.py --out clock.jsonl [--problem reservoir-20] [--seeds 2]
     python benchmarks/clock.py --table clock.jsonl
 
-The runs take turns, one seed after another, so that the machine's other load falls on all alike.
+The runs take turns, one seed after another, so that other load on the machine affects all alike.
 Seconds count from the call, compilation included; in brackets, without it. Returns are those of the
 current policy on the test trajectories, and at the end on 2,048 fresh ones.
 """
@@ -21,8 +21,9 @@ import numpy as np
 import ilbo
 from ilbo.baselines import ThroughTime, plan_through_time
 from ilbo.experiments.scales import TUNED
-from ilbo.experiments.statistics import episodes_to_reach, spread
-from ilbo.experiments.study import markdown_table, number
+from ilbo.experiments.statistics import episodes_to_reach
+from ilbo.experiments.study import grouped, markdown_table, mean_and_spread
+from ilbo.mdp.numbers import number
 from ilbo.runs.results import evaluate_fresh
 from ilbo.storage.environment import environment
 
@@ -34,7 +35,7 @@ PLANNERS = {
     ),
 }
 SHORTFALLS = (0.2, 0.1, 0.05, 0.02)
-"""How much worse than ILBO's last test the returns are that the table gives the seconds to."""
+"""Shortfalls from ILBO's last test, as shares of it: the table gives the seconds to reach each."""
 
 
 def run(problem: ilbo.Problem, planner: str, seed: int) -> dict:
@@ -56,11 +57,8 @@ def run(problem: ilbo.Problem, planner: str, seed: int) -> dict:
 
 def read(path: Path) -> dict[str, list[dict]]:
     """The runs of a file by planner."""
-    runs: dict[str, list[dict]] = {}
-    for line in path.read_text().splitlines():
-        found = json.loads(line)
-        runs.setdefault(found["planner"], []).append(found)
-    return runs
+    runs = grouped(map(json.loads, path.read_text().splitlines()), "planner")
+    return {planner: rows for (planner,), rows in runs.items()}
 
 
 def table(path: Path) -> str:
@@ -82,7 +80,7 @@ def table(path: Path) -> str:
                 f"{found[0]['episodes']:,}",
                 f"{np.mean([r['seconds'][-1] for r in found]):.0f}",
                 f"{compiling.mean():.0f}",
-                f"{number(float(np.mean(final)))} ± {number(spread(final))}",
+                mean_and_spread(final),
                 *(f"{a:.0f} s ({b:.0f} s)" if np.isfinite(a) else "never" for a, b in seconds),
             ]
         )

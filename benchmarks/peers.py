@@ -27,7 +27,7 @@ import optax
 import ilbo
 from ilbo.baselines import ThroughTime, ThroughTimeTrainer
 from ilbo.experiments.scales import PAPER_PROBLEMS, TUNED
-from ilbo.experiments.study import markdown_table, mean_and_spread
+from ilbo.experiments.study import grouped, markdown_table, mean_and_spread
 from ilbo.planning.loop import StopWhen, train
 from ilbo.planning.planner import Planner
 from ilbo.rddl.parsing import parse, quiet
@@ -167,9 +167,6 @@ def table(path: Path) -> str:
 
 
 def tabulate(rows: list[dict]) -> str:
-    grouped: dict[tuple[str, str], list[dict]] = {}
-    for row in rows:
-        grouped.setdefault((row["problem"], row["planner"]), []).append(row)
     lines = [
         [
             problem,
@@ -179,7 +176,7 @@ def tabulate(rows: list[dict]) -> str:
             mean_and_spread([row["mean"] for row in found]),
             str(len(found)),
         ]
-        for (problem, planner), found in grouped.items()
+        for (problem, planner), found in grouped(rows, "problem", "planner").items()
     ]
     return markdown_table(
         ["problem", "planner", "seconds", "gradient steps", "return", "seeds"], lines

@@ -1,11 +1,11 @@
 """The quality table: ten seeds of one default config on each problem, judged on fresh trajectories.
 
-    python benchmarks/quality.py --out quality.jsonl            # everything, one process a core
+    python benchmarks/quality.py --out quality.jsonl            # everything, one process per core
     python benchmarks/quality.py --out quality.jsonl --table    # print the table of what is there
 
 Each finished seed is a line of the output file; a seed that is already there is not run again, so
 an interrupted table goes on where it stopped. The final policy of every seed is evaluated on the
-same 2,048 trajectories, whose noise is neither training's nor that of the tests on the way.
+trajectories of `ilbo.runs.results.evaluate_fresh`, as `ilbo plan` and the experiments do.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ COLUMNS = (
     *("problem", "episodes", "settings", "seeds", "mean", "std", "worst seed", "best so far"),
     *("controller", "worst current / best", "target", "met"),
 )
-FRESH_SEED = 20_480
-FRESH_EPISODES = 2_048
-SETTLED_AFTER = 100
-"""Episodes after which the current policy should hold its ground."""
+LATE = 100
+"""Episodes after which the current policy should stay near the best."""
 
 
 def work(problem_name: str, episodes: int, preset: str, seeds: list[int]) -> None:
@@ -41,15 +39,15 @@ def work(problem_name: str, episodes: int, preset: str, seeds: list[int]) -> Non
     import numpy as np
 
     import ilbo
+    from ilbo.runs.results import evaluate_fresh
 
     problem = ilbo.make(problem_name)
     config = ilbo.ILBO.paper() if preset == "paper" else ilbo.ILBO()
-    controller = ilbo.evaluate(problem, problem.model.heuristic, FRESH_SEED, FRESH_EPISODES).mean
+    (controller,) = evaluate_fresh(problem, [problem.model.heuristic])
     for seed in seeds:
         plan = ilbo.plan(problem, config, seed=seed, episodes=episodes)
-        final = ilbo.evaluate(problem, plan.policy, FRESH_SEED, FRESH_EPISODES)
-        best = ilbo.evaluate(problem, plan.best_policy, FRESH_SEED, FRESH_EPISODES)
-        settled = [r for r in plan.history[0] if r.episode >= SETTLED_AFTER]
+        final, best = evaluate_fresh(problem, [plan.policy, plan.best_policy])
+        late = [r for r in plan.history[0] if r.episode >= LATE]
         line = {
             "problem": problem_name,
             "episodes": episodes,
@@ -57,8 +55,8 @@ def work(problem_name: str, episodes: int, preset: str, seeds: list[int]) -> Non
             "seed": seed,
             "final": final.mean,
             "best": best.mean,
-            "controller": controller,
-            "worst_ratio": float(np.max([r.current / r.best for r in settled])),
+            "controller": controller.mean,
+            "worst_ratio": float(np.max([r.current / r.best for r in late])),
             "transitions": plan.samples.transitions,
             "model_evaluations": plan.samples.model_evaluations,
             "gradient_steps": plan.samples.gradient_steps,
@@ -87,7 +85,7 @@ def missing(path: Path, seeds: int, block: int) -> list[tuple]:
 
 
 def run(path: Path, seeds: int, block: int, cores: list[int], deadline: float) -> None:
-    """Runs what is missing, one process a core, and appends results as they come."""
+    """Runs what is missing, one process per core, and appends results as they come."""
     queue, running, free = missing(path, seeds, block), {}, list(cores)
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",

@@ -1,4 +1,4 @@
-"""What becomes of each problem of rddlrepository that has real-valued actions.
+"""How each problem of rddlrepository with real-valued actions is read and planned.
 
     python benchmarks/rddl_coverage.py                      # run what is missing, print the table
     python benchmarks/rddl_coverage.py --table              # print the table of what is there
@@ -11,7 +11,7 @@ density, the return of uniformly random actions, and that of ILBO's default sett
 the output file; a problem that is already there is not run again.
 
 With `--beside`, one of the paper's problems is trained as RDDL and as built in: same settings, same
-seed, a segment of the one after a segment of the other, so that both meet the same load.
+seed, a segment of the one after a segment of the other, so that both run under the same load.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STEPS = 3_000
 EPISODES = 256
 """Episodes of each evaluation, on the same noise for both policies."""
 LIMIT = 1_800
-"""Seconds after which a problem is given up."""
+"""Time limit of a problem, in seconds."""
 
 
 def candidates() -> list[str]:

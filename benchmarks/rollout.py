@@ -3,7 +3,7 @@
     python benchmarks/rollout.py [--problem reservoir-20] [--episodes 4096]
 
 Both simulate whole episodes under the midpoint policy with noise drawn from the problem's law. The
-loop is the plain version of `tests/reference.py`. Compilation is shown and not counted.
+loop is the plain version of `tests/support/reference.py`. Compilation is shown and not counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import ilbo
 from ilbo.mdp.simple import Midpoint
 from ilbo.mdp.simulate import simulate
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from reference import reference
 
 
@@ -65,7 +65,7 @@ def main() -> None:
     step = reference(args.problem).step
     draw = np.random.default_rng(0)
     loop_times, batch_times, loop_returns, batch_returns = [], [], [], []
-    for seed in range(args.repeats):  # in turns, so that both meet the same other load
+    for seed in range(args.repeats):  # in turns, so that both run under the same load
         started = time.perf_counter()
         loop_returns += numpy_episodes(problem, step, draw, args.loop_episodes)
         loop_times.append((time.perf_counter() - started) / args.loop_episodes)

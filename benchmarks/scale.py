@@ -28,14 +28,9 @@ from ilbo.experiments.study import markdown_table
 from ilbo.planning.ilbo import ILBOTrainer, steps_of
 from ilbo.planning.planner import Planner
 from ilbo.runs.results import evaluate_fresh
-from ilbo.storage.environment import processor
+from ilbo.storage.environment import environment, machine
 
 WHOLE_EPISODES = 500
-
-
-def device() -> str:
-    kind = jax.devices()[0].device_kind
-    return processor() if kind == "cpu" else kind
 
 
 def measure(problem: ilbo.Problem, config: ilbo.ILBO, seeds: int, repeats: int) -> dict:
@@ -58,7 +53,7 @@ def measure(problem: ilbo.Problem, config: ilbo.ILBO, seeds: int, repeats: int) 
         "problem": problem.name, "seeds": seeds, "layers": list(config.layers),
         "parallel": config.parallel, "step_us": steady / steps * 1e6,
         "compile_s": times[0] - steady, "peak_mib": peak / 2**20,
-        "device": device(),
+        "device": machine(environment()),
     }  # fmt: skip
 
 
@@ -72,7 +67,7 @@ def whole(name: str, seeds: int, episodes: int) -> dict:
         "products": jax.config.jax_default_matmul_precision or "default", "total_s": plan.seconds,
         "compile_s": plan.compile_seconds, "mean": float(np.mean(means)),
         "std": spread(means),
-        "device": device(),
+        "device": machine(environment()),
     }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 import ilbo
-from ilbo.experiments.study import markdown_table
+from ilbo.experiments.study import grouped, markdown_table
 from ilbo.storage.environment import environment
 
 
@@ -67,12 +67,9 @@ def tabulate(rows: list[dict]) -> str:
         "compiling": "of these compiling",
         "all": "in all, s",
     }
-    grouped: dict[tuple[str, str], list[dict]] = {}
-    for row in rows:
-        grouped.setdefault((row["problem"], row["run"]), []).append(row)
     lines = [
         [*key, *(f"{statistics.median(row[name] for row in found):.1f}" for name in timed)]
-        for key, found in grouped.items()
+        for key, found in grouped(rows, "problem", "run").items()
     ]
     return markdown_table(["problem", "run", *timed.values()], lines)
 

@@ -18,7 +18,7 @@ class Fishery(ilbo.Model):
         return jnp.maximum(0.0, left + 0.6 * left * (1 - left / 100) + 5 + 2 * noise)
 
     def reward(self, state, action, next_state):
-        return jnp.sum(action - 0.01 * action**2)  # a glut lowers the price
+        return jnp.sum(action - 0.01 * action**2)  # a large catch lowers the price
 
     def bounds(self, state):
         return jnp.zeros(1), state

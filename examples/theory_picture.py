@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 import ilbo
+from ilbo import theory
 from ilbo.plots.canvas import BLUE, GREEN, INK, MUTED, ORANGE, RED, dress, new_figure, save
 
 DEFAULT_FILE = Path(__file__).parent.parent / "docs" / "figures" / "theory.png"
@@ -25,8 +26,8 @@ SHIFTS = (0.0, 0.1, 0.5)
 COLOURS = (BLUE, GREEN, ORANGE, RED)
 
 
-def promenade() -> mm.FiniteMDP:
-    """Six places on a line. The action is a push; the reward is near 0.6 and spares big pushes."""
+def promenade() -> theory.FiniteMDP:
+    """Six places on a line; the action is a push. The reward peaks at 0.6; pushing costs."""
     places = jnp.asarray(PLACES)
 
     def transition(s, a):
@@ -36,7 +37,7 @@ def promenade() -> mm.FiniteMDP:
         return jnp.exp(-3 * (places[s] - 0.6) ** 2 - 0.6 * a[0] ** 2)
 
     start = np.eye(len(PLACES))[0]
-    return mm.FiniteMDP(transition, reward, start, bounds=(-2.0, 2.0), gamma=0.7)
+    return theory.FiniteMDP(transition, reward, start, bounds=(-2.0, 2.0), gamma=0.7)
 
 
 def one_push(theta, s):
@@ -109,7 +110,7 @@ def draw_bounds(ax, mdp, history) -> None:
     handles = [
         Line2D([], [], color=MUTED, marker="o", ls="", ms=7, label="the bound touches J"),
         Line2D([], [], color=MUTED, marker="o", ls="", ms=5, mfc="white", label="its maximum"),
-        Line2D([], [], color=MUTED, ls=":", lw=1.5, label="what J wins beyond it"),
+        Line2D([], [], color=MUTED, ls=":", lw=1.5, label="improvement of J beyond it"),
     ]
     ax.legend(handles=handles, loc="upper left", frameon=False, fontsize=9, labelcolor=INK)
 

@@ -34,9 +34,11 @@ def minorise() -> None:
     import jax
     import jax.numpy as jnp
 
+    from ilbo import theory
+
     where = jnp.array([0.0, 0.5, 1.0])
 
-    mdp = mm.FiniteMDP(
+    mdp = theory.FiniteMDP(
         T=lambda s, a: jax.nn.softmax(2 * where * a[0]),
         r=lambda s, a: 0.3 + 3 * where[s] * jnp.exp(-0.25 * a[0] ** 2),
         b0=[1.0, 0.0, 0.0],
@@ -48,19 +50,19 @@ def minorise() -> None:
         return np.full((3, 1), x)
 
     grid = np.linspace(-3.0, 4.0, 281)
-    objective = [float(mm.objective(mdp, everywhere(x))) for x in grid]
+    objective = [float(theory.objective(mdp, everywhere(x))) for x in grid]
     figure = new_figure(6.4, 3.7)
     ax = figure.subplots()
     dress(ax, "", "θ: the action, the same in every state", "expected discounted return")
     ax.plot(grid, objective, color=INK, lw=2, label="J(θ)")
     x = -2.0
     for m, color in enumerate((BLUE, GREEN, ORANGE)):
-        bound = mm.bound(mdp, everywhere(x))
+        bound = theory.bound(mdp, everywhere(x))
         values = np.array([bound(everywhere(y)) for y in grid])
         ax.plot(grid, values, color=color, lw=1.5, label=f"Ĵ(θ; θ{'⁰¹²'[m]})")
-        ax.plot(x, mm.objective(mdp, everywhere(x)), "o", color=color, ms=6)
+        ax.plot(x, theory.objective(mdp, everywhere(x)), "o", color=color, ms=6)
         x = grid[values.argmax()]
-    ax.plot(x, mm.objective(mdp, everywhere(x)), "o", color=RED, ms=6, label="θ³")
+    ax.plot(x, theory.objective(mdp, everywhere(x)), "o", color=RED, ms=6, label="θ³")
     ax.set_ylim(min(objective) - 1.0, max(objective) + 0.4)
     legend_below(figure, ax.get_legend_handles_labels()[0])
     save(figure, FOLDER / "minorise.png")

@@ -1,4 +1,4 @@
-"""What goes wrong by the user's hand: one clear sentence, shown without a traceback."""
+"""Errors for the user's mistakes: one clear sentence, shown without a traceback."""
 
 from __future__ import annotations
 

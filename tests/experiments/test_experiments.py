@@ -18,7 +18,8 @@ from ilbo.experiments.engines import Local, blocks
 from ilbo.experiments.folder import ExperimentFolder
 from ilbo.experiments.generalisation import starts_of
 from ilbo.experiments.scales import SCALES
-from ilbo.experiments.study import markdown_table, number
+from ilbo.experiments.study import markdown_table
+from ilbo.mdp.numbers import number
 
 ARM = Arm("tf-mdp", "navigation-3", "through-time", {"layers": [4], "epochs": 8, "batch": 2})
 OTHER = dataclasses.replace(ARM, settings={**ARM.settings, "batch": 3})
@@ -315,7 +316,7 @@ def test_mistakes_are_told_in_one_sentence(arguments, sentence, tmp_path, capsys
 def test_numbers_as_tables_show_them():
     assert number(-1234.5) == "−1,234"
     assert number(0.5) == "0.50"
-    assert number(float("inf")) == "never"
+    assert number(-float("inf")) == "−∞"
     table = markdown_table(["a", "b"], [["x", "1"], ["y", "−2"]])
     assert table.splitlines()[1] == "| --- | ---: |"
 

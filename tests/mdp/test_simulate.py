@@ -9,7 +9,7 @@ from scipy import stats
 
 import ilbo
 from ilbo.mdp.bounds import within
-from ilbo.mdp.evaluate import bootstrap, summarise
+from ilbo.mdp.evaluate import summarise
 from ilbo.mdp.simple import POLICIES, Midpoint, Random
 from ilbo.mdp.simulate import Trial, returns, roll, simulate
 
@@ -166,31 +166,6 @@ def test_random_policy_uses_the_whole_range_and_differs_between_episodes():
 )
 def test_middle_of_bounds_that_may_be_missing(low, high, middle):
     assert float(within(jnp.array(float(low)), jnp.array(float(high)), 0.5)) == middle
-
-
-def test_bootstrap_interval_is_that_of_the_mean_and_repeatable():
-    values = np.random.default_rng(0).normal(5, 2, 400)
-    low, high = bootstrap(values)
-    error = values.std(ddof=1) / 20
-    np.testing.assert_allclose(
-        [low, high], values.mean() + 1.96 * error * np.array([-1, 1]), rtol=0.02
-    )
-    assert bootstrap(values) == (low, high)
-
-
-def test_bootstrap_interval_covers_the_mean_as_often_as_it_says():
-    draw = np.random.default_rng(1)
-    covered = [
-        low < 1.0 < high for low, high in (bootstrap(draw.exponential(1, 60)) for _ in range(300))
-    ]
-    assert 0.88 < np.mean(covered) < 0.98
-
-
-def test_bootstrap_of_many_values_is_the_same_in_parts():
-    values = np.random.default_rng(0).normal(size=5000)  # more than one part of resamples
-    low, high = bootstrap(values)
-    assert low < values.mean() < high
-    assert high - low == pytest.approx(2 * 1.96 / 5000**0.5, rel=0.1)
 
 
 def test_quantiles():

@@ -4,7 +4,8 @@ import itertools
 import pytest
 
 import ilbo
-from ilbo.planning.config import ILBO
+from ilbo.planning.config import GROUPS, ILBO
+from ilbo.runs.settings import docstrings
 
 
 @pytest.mark.parametrize(
@@ -46,15 +47,9 @@ def test_the_papers_settings():
 
 
 def test_every_field_is_documented():
-    import ast
-    import inspect
+    assert [field.name for field in dataclasses.fields(ILBO)] == list(docstrings(ILBO))
 
-    body = ast.parse(inspect.getsource(ILBO)).body[0].body
-    documented = {
-        first.target.id
-        for first, second in itertools.pairwise(body)
-        if isinstance(first, ast.AnnAssign)
-        and isinstance(second, ast.Expr)
-        and isinstance(second.value, ast.Constant)
-    }
-    assert {field.name for field in dataclasses.fields(ILBO)} == documented
+
+def test_every_field_is_in_one_group():
+    grouped = list(itertools.chain(*GROUPS.values()))
+    assert sorted(grouped) == sorted(field.name for field in dataclasses.fields(ILBO))

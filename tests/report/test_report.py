@@ -15,6 +15,7 @@ import ilbo
 import ilbo.baselines
 from ilbo.cli.main import main
 from ilbo.errors import UserError
+from ilbo.mdp.numbers import number
 from ilbo.nn.policy import Layers, Policy
 from ilbo.planning.config import ILBO
 from ilbo.planning.ilbo import count_samples
@@ -104,7 +105,7 @@ def test_one_run_has_figures_pictures_settings_and_sample_counts(page_of_one):
     from ilbo.runs.results import evaluate_fresh
 
     (result,) = evaluate_fresh(ilbo.make("navigation-3"), [policy], FEW)
-    assert parts.number(result.mean) in said
+    assert number(result.mean) in said
     assert "1 min 15 s" in said
     assert "−90.00" in said  # the best tested policy
     assert page.count("<svg") == 3

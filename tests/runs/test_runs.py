@@ -273,6 +273,12 @@ def test_settings_survive_toml_and_back(tmp_path):
     assert settings.config("default", values) == config
 
 
+def test_written_settings_stand_in_their_groups():
+    values = {"depth": 3, "problem": "x", "layers": (7,), "seed": None}
+    blocks = ['# a\n# remark\nproblem = "x"', "# network\nlayers = [7]", "# estimator\ndepth = 3\n"]
+    assert settings.write(values, "a\nremark") == "\n\n".join(blocks)
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

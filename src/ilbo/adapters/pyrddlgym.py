@@ -74,7 +74,7 @@ class PolicyAgent(BaseAgent):
         for fluent in self.states.fluents:
             if self.use_tensor_obs:
                 values = np.ravel(state.get(fluent.name, 0.0)).tolist()
-            else:  # what the state does not name is a hidden component, of which policies are free
+            else:  # components without a fluent are hidden; policies do not depend on them
                 values = [state.get(name, 0.0) for name in fluent.groundings]
             parts += [self.objects.get(v, v) if isinstance(v, str) else v for v in values]
         return np.asarray(parts, np.float32)

@@ -1,4 +1,4 @@
-"""The settings of planning through time. Free of JAX, as `ilbo.config`."""
+"""The settings of planning through time. Free of JAX, as `ilbo.planning.config`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ThroughTime:
     """Episodes simulated for each of them."""
 
     loss: Loss = "linear"
-    """Minus the mean total reward of the batch, or the mean of its square, which serves where all
-    rewards are negative and favours evenness."""
+    """Minus the mean total reward of the batch, or the mean of its square, which makes sense
+    where all rewards are negative, and penalises variance."""
 
     optimizer: Optimizer = "rmsprop"
     """Optimiser of the policy."""

@@ -1,9 +1,9 @@
-"""The hindsight limit: what could be earned by one who knew the noise beforehand.
+"""The hindsight limit: the return with perfect information, that is, with the noise known.
 
-For each drawn sequence of noise, the best sequence of actions knowing it. No policy can do better
-on average, since a policy does not know what comes (an information-relaxation bound). The optimum
-is sought by gradient ascent from several starts, so the figure is an upper estimate of what any
-policy can reach as far as the ascent finds the optimum; where it stops short, it is too low.
+For each drawn sequence of noise, the best sequence of actions given that noise. Its mean bounds the
+value of every policy from above, since a policy does not see future noise (an information
+relaxation). The optimum is found by gradient ascent from several starts: where the ascent stops
+short of it, the estimate is too low.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ilbo.mdp.simulate import as_key, roll
 RANDOM_STARTS = 4
 STEPS = 600
 RATE = 0.05
-"""Learning rate at first, as a share of the actions' range; it decays to nothing."""
+"""Initial learning rate, as a share of the actions' range; it decays to 0."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Returns of the best actions knowing the noise."""
+    """Returns of the best actions in hindsight."""
 
     mean: float
     standard_error: float
     returns: np.ndarray
     """[episodes] one for each noise sequence."""
     actions: np.ndarray
-    """[episodes, horizon, m] what earned them."""
+    """[episodes, horizon, m] the actions that earn them."""
 
 
 def hindsight(
@@ -81,7 +81,9 @@ def hindsight(
 
 
 def fractions(action: Array, low: Array, high: Array) -> Array:
-    """Where actions lie between their bounds: the inverse of `within`; 1/2 if these are equal."""
+    """The actions as fractions of the way between their bounds, 1/2 where these are equal.
+
+    The inverse of `within`."""
     bottom, top = within(low, high, 0.0), within(low, high, 1.0)
     return jnp.where(
         top > bottom, (action - bottom) / jnp.where(top > bottom, top - bottom, 1), 0.5
@@ -90,7 +92,7 @@ def fractions(action: Array, low: Array, high: Array) -> Array:
 
 @eqx.filter_jit
 def _along(problem: Problem, policy, noise: Array, start: Array) -> Float[Array, "e horizon m"]:
-    """The plan that repeats what a policy does along the noise."""
+    """The actions of a policy along the noise, as a plan."""
     starts = jnp.broadcast_to(start, (len(noise), problem.state_size))
     path = roll(problem.exact, policy, jnp.swapaxes(noise, 0, 1), jax.random.key(0), starts)
     low, high = jax.vmap(jax.vmap(problem.exact.bounds))(path.states[:, :-1])

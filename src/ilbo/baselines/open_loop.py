@@ -1,4 +1,4 @@
-"""Straight-line plans: one sequence of actions for all noise, blind to where it leads."""
+"""Straight-line plans: one open-loop sequence of actions, whatever the noise."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ilbo.mdp.evaluate import Evaluation, summarise
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simple import POLICIES
-from ilbo.mdp.simulate import Trajectories, as_key, draw_noise, roll
+from ilbo.mdp.simulate import Trajectories, as_key, draw_noise, roll, step
 
 BATCH = 64
 """Noise sequences of one gradient step."""
 STEPS = 600
 RATE = 0.05
-"""Learning rate at first, in units of the actions' range; it decays to nothing."""
+"""Initial learning rate, in units of the actions' range; it decays to 0."""
 
 
 @dataclass(frozen=True)
 class StraightLine:
-    """An open-loop plan and what it earns on noise it was not made for."""
+    """An open-loop plan and its returns on noise that was not used to optimise it."""
 
     actions: Float[Array, "horizon m"]
-    """Clipped into the bounds at whatever state is reached."""
+    """Clipped into the bounds at the state reached."""
     evaluation: Evaluation
 
 
@@ -92,18 +92,16 @@ def follow(
 ) -> Trajectories:
     """One episode along a plan; act(plan[t], low, high) is the action between the bounds there."""
 
-    def step(carry, inputs):
+    def one(carry, inputs):
         state, alive = carry
         planned, xi = inputs
         action = act(planned, *model.bounds(state))
-        moved = model.transition(state, action, xi)
-        reward = jnp.where(alive, model.reward(state, action, moved), 0.0)
         broken = jnp.where(alive, model.violations(state, action), 0)
-        moved = jnp.where(alive, moved, state)
-        return (moved, alive & ~model.terminal(moved)), (moved, action, reward, alive, broken)
+        moved, reward, still = step(model, state, action, xi, alive)
+        return (moved, still), (moved, action, reward, alive, broken)
 
     carry = (start, ~model.terminal(start))
-    _, (states, *rest) = jax.lax.scan(step, carry, (plan, noise))
+    _, (states, *rest) = jax.lax.scan(one, carry, (plan, noise))
     return Trajectories(jnp.concatenate([start[None], states]), *rest)
 
 
@@ -129,7 +127,7 @@ def _ascend(problem: Problem, guess: Array, width: Array, start: Array) -> tuple
         paths = jax.vmap(lambda xi: follow(problem.model, clip, plan, xi, start))(noise)
         return jnp.mean(jnp.sum(paths.rewards, axis=1))
 
-    def step(carry, key):
+    def update(carry, key):
         shift, state = carry
         value, gradient = jax.value_and_grad(mean_return)(shift, key)
         updates, state = optimizer.update(jax.tree.map(jnp.negative, gradient), state)
@@ -137,5 +135,5 @@ def _ascend(problem: Problem, guess: Array, width: Array, start: Array) -> tuple
 
     shift = jnp.zeros_like(guess)
     keys = jax.random.split(jax.random.key(1), STEPS)
-    (shift, _), values = jax.lax.scan(step, (shift, optimizer.init(shift)), keys)
+    (shift, _), values = jax.lax.scan(update, (shift, optimizer.init(shift)), keys)
     return guess + width * shift, jnp.mean(values[-STEPS // 10 :])

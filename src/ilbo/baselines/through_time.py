@@ -8,6 +8,7 @@ trajectories and sample counts are those of ILBO, so the two differ in nothing b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -19,13 +20,16 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from ilbo.baselines.config import ThroughTime
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import Trial, draw_noise, returns
+from ilbo.mdp.simulate import Trial, draw_noise, returns, step
 from ilbo.nn.policy import Layers, Policy, Scaling
 from ilbo.planning.ascent import make_optimizer
 from ilbo.planning.loop import Tell, successive, train
 from ilbo.planning.planner import Planner
 from ilbo.planning.records import Plan, Progress, Samples, segments
 from ilbo.planning.trainer import Metrics, Trainer
+
+Carry = tuple[Float[Array, "b n"], Bool[Array, " b"]]
+"""States of a batch of episodes, and which of them go on."""
 
 
 class ThroughTimeState(eqx.Module):
@@ -47,18 +51,13 @@ def total_rewards(
     """Undiscounted returns along the noise; their gradient recomputes each step's network."""
 
     @jax.checkpoint
-    def step(
-        carry: tuple[Float[Array, "b n"], Bool[Array, " b"]], xi: Float[Array, "b k"]
-    ) -> tuple[tuple[Float[Array, "b n"], Bool[Array, " b"]], Float[Array, " b"]]:
+    def one(carry: Carry, xi: Float[Array, "b k"]) -> tuple[Carry, Float[Array, " b"]]:
         states, alive = carry
-        actions = policy(states)
-        moved = jax.vmap(model.transition)(states, actions, xi)
-        rewards = jnp.where(alive, jax.vmap(model.reward)(states, actions, moved), 0.0)
-        moved = jnp.where(alive[:, None], moved, states)
-        return (moved, alive & ~jax.vmap(model.terminal)(moved)), rewards
+        moved, rewards, still = jax.vmap(partial(step, model))(states, policy(states), xi, alive)
+        return (moved, still), rewards
 
     starts = jnp.broadcast_to(start, (noise.shape[1], *start.shape))
-    _, rewards = jax.lax.scan(step, (starts, ~jax.vmap(model.terminal)(starts)), noise)
+    _, rewards = jax.lax.scan(one, (starts, ~jax.vmap(model.terminal)(starts)), noise)
     return jnp.sum(rewards, axis=0)
 
 

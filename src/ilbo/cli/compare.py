@@ -35,6 +35,7 @@ class Command:
         from ilbo.cli.output import print_json, print_table
         from ilbo.errors import UserError
         from ilbo.mdp.evaluate import evaluate
+        from ilbo.mdp.numbers import precise, precise_interval
         from ilbo.mdp.ranking import rank
         from ilbo.runs.results import fresh_key
         from ilbo.storage.cache import keep_compiled_programs
@@ -75,17 +76,13 @@ class Command:
                 [
                     entry.label,
                     str(entry.seeds),
-                    f"{entry.mean:,.2f}",
-                    _interval(entry.ci95),
-                    f"{entry.behind:,.2f}" if place else "",
-                    _interval(entry.behind_ci95) if place else "",
+                    precise(entry.mean),
+                    precise_interval(*entry.ci95),
+                    precise(entry.behind) if place else "",
+                    precise_interval(*entry.behind_ci95) if place else "",
                 ]
                 for place, entry in enumerate(ranking.entries)
             ],
         )
         print(ranking.verdict)
         return 0
-
-
-def _interval(ends: tuple[float, float]) -> str:
-    return f"[{ends[0]:,.2f}, {ends[1]:,.2f}]"

@@ -19,7 +19,7 @@ from ilbo.storage.policyfile import BEST, FINAL, policy_path, read_header, read_
 
 @dataclass(frozen=True)
 class Contender:
-    """One or more policies (one a seed) that stand under one name."""
+    """One or more policies under one name, one for each seed."""
 
     label: str
     description: dict[str, Any] | None
@@ -27,11 +27,11 @@ class Contender:
     seeds: tuple[int, ...]
     """Seeds of the training runs; (0,) where there was none or it is not known."""
     load: Callable[[Problem], list[Any]]
-    """The policies for a problem, one a seed."""
+    """The policies for a problem, one for each seed."""
 
 
 def contender(name: str, best: bool = False) -> Contender:
-    """What a name on the command line stands for.
+    """The policies that a name on the command line refers to.
 
     Args:
         name: A run folder, a policy file, or random, midpoint or heuristic.

@@ -36,8 +36,8 @@ class Command:
     best: bool = False
     """Take the policy that tested best during training, not the final one."""
     limit: bool = False
-    """Give the gap to the hindsight limit as well: the best that one could earn who knew the noise
-    of each episode beforehand (slow)."""
+    """Give the gap to the hindsight limit as well: the best return with perfect information, that
+    is, with the noise of each episode known beforehand (slow)."""
     json: bool = False
     """Print one JSON object and nothing else."""
 
@@ -66,7 +66,8 @@ class Command:
         import numpy as np
 
         from ilbo.baselines import hindsight
-        from ilbo.mdp.evaluate import bootstrap, evaluate
+        from ilbo.mdp.bootstrap import bootstrap
+        from ilbo.mdp.evaluate import evaluate
 
         episodes = min(self.episodes, LIMIT_EPISODES)
         best = hindsight(problem, key, episodes, self.start)
@@ -114,7 +115,8 @@ class Command:
         found: list[Evaluation],
         limit: dict[str, Any] | None,
     ) -> None:
-        from ilbo.cli.output import print_table
+        from ilbo.cli.output import print_returns, print_table
+        from ilbo.mdp.numbers import precise, precise_interval
         from ilbo.runs.results import over_seeds
 
         which = "best tested policy" if self.best else "policy"
@@ -123,27 +125,25 @@ class Command:
             print_table(
                 ["seed", "mean", "std", "5 %", "median", "95 %"],
                 [
-                    [str(seed), *(f"{x:,.2f}" for x in (e.mean, e.std, *_quantiles(e)))]
+                    [str(seed), *(precise(x) for x in (e.mean, e.std, *_quantiles(e)))]
                     for seed, e in zip(seeds, found, strict=True)
                 ],
             )
             both = over_seeds(found)
-            print(f"mean of the seeds {both['mean']:,.2f}, std between them {both['std']:,.2f}")
+            mean, std = precise(both["mean"]), precise(both["std"])
+            print(f"mean of the seeds {mean}, std between them {std}")
         else:
             (e,) = found
-            low, high = e.ci95
-            print(f"return      {e.mean:,.2f} ± {e.std:,.2f}   95 % [{low:,.2f}, {high:,.2f}]")
+            print_returns(e)
             quantiles = e.quantiles(QUANTILES).items()
-            print("quantiles   " + "   ".join(f"{q:.0%} {x:,.2f}" for q, x in quantiles))
-            print(f"discounted  {e.discounted_mean:,.2f} ± {e.discounted_std:,.2f}")
+            print("quantiles   " + "   ".join(f"{q:.0%} {precise(x)}" for q, x in quantiles))
         violations = sum(e.violations for e in found) / len(found)
-        print(f"violations  {violations:,.2f} constraints an episode")
+        print(f"violations  {precise(violations)} constraints an episode")
         if limit:
-            low, high = limit["gap_ci95"]
             print(
-                f"hindsight   {limit['mean']:,.2f} with the noise known beforehand "
-                f"({limit['episodes']} episodes): the policy is {limit['gap']:,.2f} below   "
-                f"95 % [{low:,.2f}, {high:,.2f}]"
+                f"hindsight   {precise(limit['mean'])} with the noise known beforehand "
+                f"({limit['episodes']} episodes): the policy is {precise(limit['gap'])} below   "
+                f"95 % {precise_interval(*limit['gap_ci95'])}"
             )
 
 

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import itertools
-import textwrap
 import typing
 from typing import Annotated, Any, Union
 
 from tyro.conf import arg
 
-from ilbo.planning.config import ILBO
-from ilbo.runs.settings import FIELDS, Preset
-
-
-def docstrings(cls: type) -> dict[str, str]:
-    """The docstring under each field of a class."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
-    return {
-        field.target.id: " ".join(text.value.value.split())
-        for field, text in itertools.pairwise(body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
+from ilbo.planning.config import GROUPS, ILBO
+from ilbo.runs.settings import FIELDS, Preset, docstrings
 
 
 def _flag(name: str, kind: Any, text: str) -> Any:
@@ -55,18 +38,37 @@ def _shown(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def _made(name: str, flags: dict[str, Any]) -> Any:
+    """A frozen dataclass of optional arguments; tyro shows each as a group of its own."""
+    return dataclasses.make_dataclass(
+        name, [(field, kind, None) for field, kind in flags.items()], frozen=True
+    )
+
+
 _texts = docstrings(ILBO)
-_flags: dict[str, Any] = {
+_run: dict[str, Any] = {
     "seed": _option(int, "Seed of the run, or of the first of several.", "0"),
     "seeds": _option(int, "How many runs, with successive seeds, side by side.", "1"),
     "preset": _option(Preset, "Settings to start from: ours or the paper's.", "default"),
-    **{name: _flag(name, kind, _texts[name]) for name, kind in FIELDS.items()},
 }
+
+
+def _flags(names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: _flag(name, FIELDS[name], _texts[name]) for name in names if name in FIELDS}
+
+
+_groups = {group: _made(group.title(), _flags(names)) for group, names in GROUPS.items()}
 Settings: Any = dataclasses.make_dataclass(
-    "Settings", [(name, kind, None) for name, kind in _flags.items()], frozen=True
+    "Settings",
+    [(name, kind, None) for name, kind in _run.items()]
+    + [(name, kind, dataclasses.field(default_factory=kind)) for name, kind in _groups.items()],
+    frozen=True,
 )
 
 
 def given(settings: Any) -> dict[str, Any]:
     """The settings that were given."""
-    return {name: value for name, value in vars(settings).items() if value is not None}
+    run = {name: getattr(settings, name) for name in _run}
+    groups = [vars(getattr(settings, group)) for group in _groups]
+    values = dict(itertools.chain(run.items(), *(group.items() for group in groups)))
+    return {name: value for name, value in values.items() if value is not None}

@@ -50,14 +50,14 @@ COMMANDS = {
 
 
 GARBAGE = 200_000
-"""New objects before Python looks for garbage: importing and tracing make many and leave little."""
+"""Allocations before Python collects garbage: importing and tracing make many lasting objects."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line (without the program's name) and returns the exit code."""
     argv = list(sys.argv[1:] if argv is None else argv)
     gc.set_threshold(GARBAGE)
-    atexit.register(gc.freeze)  # or Python would go through all of JAX's objects once more
+    atexit.register(gc.freeze)  # a last collection would traverse all of JAX's objects for nothing
     try:
         code = _dispatch(argv)
         sys.stdout.flush()

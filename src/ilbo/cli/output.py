@@ -7,7 +7,12 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ilbo.mdp.numbers import precise, precise_interval
+
+if TYPE_CHECKING:
+    from ilbo.mdp.evaluate import Evaluation
 
 
 def print_json(value: Any) -> None:
@@ -40,6 +45,13 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def print_returns(evaluation: Evaluation) -> None:
+    """The returns of a policy, undiscounted and discounted: mean ± standard deviation."""
+    e, interval = evaluation, precise_interval(*evaluation.ci95)
+    print(f"return      {precise(e.mean)} ± {precise(e.std)}   95 % {interval}")
+    print(f"discounted  {precise(e.discounted_mean)} ± {precise(e.discounted_std)}")
 
 
 def _aligned(row: list[str], rows: list[list[str]], right: list[bool]) -> str:

@@ -32,7 +32,8 @@ class Command:
     instance: Positional[MaybeText] = None
     """The RDDL instance file, where the problem is a domain file."""
     config: Annotated[MaybePath, arg(metavar="FILE", help_behavior_hint="")] = None
-    """TOML file with settings, such as the config.toml of a run folder."""
+    """TOML file with settings, such as the config.toml of a run folder. A flag goes before the same
+    setting in the file, which goes before the preset's."""
     out: Annotated[
         MaybePath, arg(metavar="DIR", help_behavior_hint="(default: runs/PROBLEM-SEED)")
     ] = None
@@ -45,8 +46,7 @@ class Command:
     """Write event files for TensorBoard into the run folder as well."""
     json: bool = False
     """Print one JSON object and nothing else."""
-    settings: Settings = dataclasses.field(default_factory=Settings)
-    """Each goes before the same setting of --config, which goes before the preset."""
+    settings: Annotated[Settings, arg(name="")] = dataclasses.field(default_factory=Settings)
 
     def run(self) -> int:
         keep_compiled_programs()

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ilbo.cli.output import note
+from ilbo.mdp.numbers import precise
 
 if TYPE_CHECKING:
     from ilbo.planning.records import Record
@@ -43,7 +44,7 @@ class TrainingProgress:
         records, self.waiting = self.waiting, []
         current = sum(r.current for r in records) / self.seeds
         best = sum(r.best for r in records) / self.seeds
-        news = f"now {current:,.2f}  best {best:,.2f}  {self._pace(record.episode)}"
+        news = f"now {precise(current)}  best {precise(best)}  {self._pace(record.episode)}"
         if self.bar is not None:
             self.bar.update(self.task, completed=record.episode, news=news)
         else:

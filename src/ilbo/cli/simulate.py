@@ -10,7 +10,7 @@ from tyro.conf import Positional
 
 @dataclass(frozen=True)
 class Command:
-    """Simulate a simple policy and sum up its returns."""
+    """Simulate a simple policy and summarise its returns."""
 
     problem: Positional[str]
     """A built-in problem (see `ilbo problems`), a generated chain such as "reservoir(100, 0)", an
@@ -30,7 +30,8 @@ class Command:
 
     def run(self) -> int:
         import ilbo
-        from ilbo.cli.output import print_json
+        from ilbo.cli.output import print_json, print_returns
+        from ilbo.mdp.numbers import precise
         from ilbo.mdp.simple import POLICIES
 
         problem = ilbo.make(self.problem, self.instance)
@@ -52,10 +53,8 @@ class Command:
                 }
             )
             return 0
-        low, high = result.ci95
         print(f"{problem.name}, {self.policy} policy, {result.episodes} episodes")
-        print(f"return      {result.mean:.2f} ± {result.std:.2f}   95 % [{low:.2f}, {high:.2f}]")
-        print(f"discounted  {result.discounted_mean:.2f} ± {result.discounted_std:.2f}")
+        print_returns(result)
         if result.violations:
-            print(f"violations  {result.violations:.2f} constraints an episode")
+            print(f"violations  {precise(result.violations)} constraints an episode")
         return 0

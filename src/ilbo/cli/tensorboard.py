@@ -1,4 +1,4 @@
-"""Training as event files that TensorBoard shows, one folder a seed."""
+"""Training as event files that TensorBoard shows, one folder for each seed."""
 
 from __future__ import annotations
 

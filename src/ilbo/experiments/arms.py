@@ -59,7 +59,7 @@ class Arm:
 
     @property
     def seeded(self) -> bool:
-        """Whether runs differ by seed; what does not learn is run once."""
+        """Whether runs differ by seed; baselines without training are run once."""
         return self.planner in ("ilbo", "through-time")
 
 
@@ -172,7 +172,7 @@ def _from(arm: Arm, problem, policy, start: Iterable[float]) -> float:
 
 
 def _finite(values: Iterable[float]) -> tuple[float, ...]:
-    """A return that is not finite counts as the worst number there is."""
+    """A return that is not finite counts as −3e38, about the lowest float32."""
     return tuple(v if math.isfinite(v) else -3e38 for v in values)
 
 
@@ -213,7 +213,7 @@ def _heuristic(arm: Arm, problem, seeds) -> list[Result]:
 
 
 def _yardstick(final: float, standard_error: float, starts: tuple[float, ...]) -> Result:
-    """The result of what does not learn."""
+    """The result of a baseline without training."""
     from ilbo.storage.environment import environment
 
     return Result(

@@ -9,14 +9,15 @@ import numpy as np
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import largest_drop, mean, probability_of_improvement
-from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
+from ilbo.experiments.study import Study, markdown_table, mean_and_spread
+from ilbo.mdp.numbers import number
 from ilbo.planning.config import ILBO
 
 TITLE = "Estimators of the bound's gradient"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
 EPISODES = {"smoke": 4, "small": 150, "paper": 1_000}
 DRAWS = 8
-"""Next states drawn by the score estimator, which is useless here with one."""
+"""Next states drawn by the score estimator; with one, its variance is too high to learn."""
 
 
 def variants(scale: Scale) -> dict[str, dict[str, Any]]:
@@ -66,10 +67,10 @@ def report(study: Study) -> str:
                     problem,
                     arm.label,
                     mean_and_spread(final),
-                    interval(mean(final)),
+                    mean(final).interval,
                     mean_and_spread([run.best[-1] for run in runs]),
                     number(float(np.mean([largest_drop(run.current) for run in runs]))),
-                    f"{chance:.2f}" if arm is not chosen[0] else "",
+                    number(chance) if arm is not chosen[0] else "",
                     f"{runs[0].samples['model_evaluations']:,}",
                 ]
             )

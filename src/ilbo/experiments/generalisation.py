@@ -9,12 +9,13 @@ import numpy as np
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import probability_of_improvement, spread
-from ilbo.experiments.study import Study, markdown_table, mean_and_spread, number
+from ilbo.experiments.study import Study, markdown_table, mean_and_spread
+from ilbo.mdp.numbers import number
 
 TITLE = "Generalisation to new start states"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
 SHOWN = 1e4
-"""Costs smaller than the largest by more than this factor are drawn as if they were not."""
+"""Costs smaller than the largest by more than this factor are drawn at that limit."""
 CANDIDATES, TAIL = 1000, 100
 """Start states drawn from the region; near and far ones come from this many at either end."""
 
@@ -88,7 +89,7 @@ def report(study: Study) -> str:
                     mean_and_spread(ours),
                     mean_and_spread(theirs),
                     "ILBO" if ahead else "tf-mdp",
-                    f"{chance.value:.2f}",
+                    number(chance.value),
                     number(limit),
                     number(hand),
                 ]

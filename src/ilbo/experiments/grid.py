@@ -9,7 +9,7 @@ import numpy as np
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, spread
-from ilbo.experiments.study import Study, interval, markdown_table, number
+from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 
 TITLE = "Epochs and batches of tf-mdp"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
@@ -89,11 +89,9 @@ def report(study: Study) -> str:
                 study.architecture(arm),
                 "ILBO" if arm.planner == "ilbo" else f"tf-mdp, {count} epochs, {arm.label}",
                 f"{episodes:,}",
-                f"{number(float(np.mean(costs)))} ± {number(spread(costs))}",
-                interval(mean(costs)),
-                ""
-                if arm.planner == "ilbo"
-                else f"{chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}]",
+                mean_and_spread(costs),
+                mean(costs).interval,
+                "" if arm.planner == "ilbo" else str(chance),
             ]
         )
     columns = ["problem", "architecture", "planner", "episodes", "cost", "95 %", "ILBO ahead"]

@@ -9,7 +9,8 @@ import numpy as np
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, reach, spread
-from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
+from ilbo.experiments.study import Study, markdown_table, mean_and_spread
+from ilbo.mdp.numbers import number
 
 TITLE = "Learning curves"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
@@ -38,7 +39,7 @@ def report(study: Study) -> str:
             _ends(study),
             "Best so far: on the test trajectories, as published. Final policy: on fresh ones, "
             "with a 95 % bootstrap interval over runs. Mean ± standard deviation over runs. The "
-            "gap is to the hindsight limit, which no policy can reach, since it knows the noise.",
+            "gap is to the hindsight limit (perfect information), which no policy can exceed.",
             "## ILBO against tf-mdp",
             _duels(study),
             "Factor: tf-mdp's episodes over ILBO's to reach tf-mdp's mean at its end (best so "
@@ -69,7 +70,7 @@ def _ends(study: Study) -> str:
                     f"{runs[0].samples['episodes']:,}",
                     mean_and_spread([run.best[-1] for run in runs]),
                     mean_and_spread(final),
-                    interval(mean(final)),
+                    mean(final).interval,
                     number(limit - float(np.mean(final))),
                     f"{runs[0].seconds:.0f} on {study.device(arm)}",
                 ]
@@ -109,13 +110,13 @@ def _duel(study: Study, ours: Arm, theirs: Arm) -> list[str]:
         number(quality),
         f"{reached} ({there.reached} of {there.runs} runs)",
         f"{spent / there.median:,.0f}" if np.isfinite(there.median) else "none",
-        f"{chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}]",
+        str(chance),
         f"{number(spread(own))} : {number(spread(opponents))}",
     ]
 
 
 def yardstick_table(study: Study) -> str:
-    """Returns of what does not learn, on the fresh trajectories, with standard errors."""
+    """Returns of the baselines without training on fresh trajectories, with standard errors."""
     rows = []
     for problem in study.scale.problems:
         cells = [study.yardstick(p, problem) for p in ("hindsight", "straight-line", "heuristic")]

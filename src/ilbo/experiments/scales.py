@@ -18,7 +18,7 @@ class Scale:
     name: ScaleName
     problems: tuple[str, ...]
     stability_problem: str
-    """The one whose training is looked at closely."""
+    """The problem of the experiment on stability."""
     architectures: Mapping[str, tuple[int, ...]]
     """Hidden layers by the name of the architecture, the main one last."""
     ilbo: Mapping[str, Any]
@@ -57,7 +57,7 @@ class Scale:
         return Arm("tf-mdp, tuned", problem, "through-time", settings, fresh=self.fresh)
 
     def yardsticks(self, problem: str, **options: Any) -> list[Arm]:
-        """What does not learn: the limit, an open-loop plan, a hand-written controller."""
+        """Baselines without training: the limit, an open-loop plan, a hand-written controller."""
         limit = {"steps": self.ascent}
         return [
             Arm("hindsight limit", problem, "hindsight", limit, fresh=self.fresh, **options),

@@ -7,12 +7,13 @@ import numpy as np
 from ilbo.experiments.arms import Arm, Result
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import largest_drop, mean, probability_of_improvement
-from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
+from ilbo.experiments.study import Study, markdown_table, mean_and_spread
+from ilbo.mdp.numbers import number
 
 TITLE = "Stability of training"
 SEEDS = {"smoke": 2, "small": 4, "paper": 10}
-SETTLED = 0.5
-"""Share of training after which a drop counts as one of a settled policy."""
+LATE = 0.5
+"""Share of training after which drops count as late ones."""
 
 
 def arms(scale: Scale) -> list[Arm]:
@@ -24,11 +25,11 @@ def arms(scale: Scale) -> list[Arm]:
     ] + [scale.tuned_arm(problem, scale.main)]
 
 
-def settled(run: Result) -> list[float]:
+def late_tests(run: Result) -> list[float]:
     """Returns of the tests in the second half of training."""
     end = run.episodes[-1]
     tests = zip(run.episodes, run.current, strict=True)
-    return [value for episode, value in tests if episode >= SETTLED * end]
+    return [value for episode, value in tests if episode >= LATE * end]
 
 
 def report(study: Study) -> str:
@@ -38,13 +39,13 @@ def report(study: Study) -> str:
     for arm in study.arms:
         runs = study.of(arm)
         drops = [largest_drop(run.current) for run in runs]
-        late = [largest_drop(settled(run)) for run in runs]
+        late = [largest_drop(late_tests(run)) for run in runs]
         rows.append(
             [
                 f"{arm.label}, {study.architecture(arm)}",
                 mean_and_spread([run.current[-1] for run in runs]),
                 number(float(np.mean(drops))),
-                interval(mean(drops)),
+                mean(drops).interval,
                 number(max(drops)),
                 number(float(np.mean(late))),
                 number(max(late)),
@@ -76,14 +77,13 @@ def report(study: Study) -> str:
 
 def _comparison(study: Study) -> str:
     main = [arm for arm in study.arms if study.architecture(arm) == study.scale.main]
-    ours, *others = ([-largest_drop(settled(run)) for run in study.of(arm)] for arm in main)
+    ours, *others = ([-largest_drop(late_tests(run)) for run in study.of(arm)] for arm in main)
     lines = []
     for arm, theirs in zip(main[1:], others, strict=True):
         chance = probability_of_improvement(ours, theirs)
         lines.append(
             f"Probability that ILBO's largest drop in the second half is smaller than that of "
-            f"{arm.label}: {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}] "
-            f"({study.scale.main})."
+            f"{arm.label}: {chance} ({study.scale.main})."
         )
     return "\n\n".join(lines)
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-RESAMPLES = 4000
+from ilbo.mdp import bootstrap
+from ilbo.mdp.numbers import interval, number
 
 
 class Estimate(NamedTuple):
@@ -16,6 +17,13 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+    @property
+    def interval(self) -> str:
+        return interval(self.low, self.high)
+
+    def __str__(self) -> str:
+        return f"{number(self.value)} {self.interval}"
 
 
 class Reach(NamedTuple):
@@ -31,9 +39,7 @@ class Reach(NamedTuple):
 def mean(values: Sequence[float]) -> Estimate:
     """The mean over runs; the interval from resampling the runs."""
     runs = np.asarray(values, float)
-    draw = np.random.default_rng(0)
-    means = runs[draw.integers(len(runs), size=(RESAMPLES, len(runs)))].mean(axis=1)
-    return _estimate(float(runs.mean()), means)
+    return Estimate(float(runs.mean()), *bootstrap.bootstrap(runs))
 
 
 def spread(values: Sequence[float]) -> float:
@@ -50,12 +56,11 @@ def probability_of_improvement(first: Sequence[float], second: Sequence[float]) 
     0.875
     """
     a, b = np.asarray(first, float), np.asarray(second, float)
-    draw = np.random.default_rng(0)
     wins = (a[:, None] > b).astype(float) + 0.5 * (a[:, None] == b)
-    rows = draw.integers(len(a), size=(RESAMPLES, len(a)))
-    columns = draw.integers(len(b), size=(RESAMPLES, len(b)))
-    resampled = wins[rows[:, :, None], columns[:, None, :]].mean(axis=(1, 2))
-    return _estimate(float(wins.mean()), resampled)
+    share = bootstrap.resample(
+        lambda rows, columns: np.sum((rows @ wins) * columns, axis=1), *wins.shape
+    )
+    return Estimate(float(wins.mean()), *bootstrap.interval(share))
 
 
 def episodes_to_reach(episodes: Sequence[int], values: Sequence[float], quality: float) -> float:
@@ -85,8 +90,3 @@ def largest_drop(values: Sequence[float]) -> float:
     """
     curve = np.asarray(values, float)
     return float(np.max(np.maximum.accumulate(curve) - curve))
-
-
-def _estimate(value: float, resampled: np.ndarray) -> Estimate:
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    return Estimate(value, float(low), float(high))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ilbo.experiments.arms import Arm, Result
 from ilbo.experiments.scales import Scale, ScaleName
-from ilbo.experiments.statistics import Estimate, mean, spread
+from ilbo.experiments.statistics import mean, spread
+from ilbo.mdp.numbers import number
+from ilbo.storage.environment import machine
 from ilbo.storage.files import write_text
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Study:
         ]
 
     def yardstick(self, planner: str, problem: str) -> Result:
-        """The only run of what does not learn."""
+        """The only run of a baseline without training."""
         return self.of(self.select(planner, problem=problem)[0])[0]
 
     def architecture(self, arm: Arm) -> str:
@@ -126,7 +127,7 @@ class Study:
             [
                 f"- Command: `{command}`",
                 f"- Commit: {', '.join(sorted(commits)) or 'no source checkout'}",
-                f"- Machine: {', '.join(sorted(set(map(_machine, environments))))}; "
+                f"- Machine: {', '.join(sorted(set(map(machine, environments))))}; "
                 f"{', '.join(sorted(versions))}",
                 f"- Time: {_minutes(sum(blocks.values()))} of planning, compilation included",
             ]
@@ -141,35 +142,22 @@ def _short(commit: str) -> str:
     return commit[:12] + "+" * commit.endswith("+")
 
 
-def _machine(environment: Mapping[str, Any]) -> str:
-    device = environment["device"]
-    return environment.get("processor", device) if "cpu" in device.lower() else device
-
-
 def _minutes(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def number(value: float) -> str:
-    """A return as tables show it: −78.61 or −482,870.
-
-    >>> number(-482869.6)
-    '−482,870'
-    """
-    if not math.isfinite(value):
-        return "never" if value > 0 else "−∞"
-    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
-    return text.replace("-", "−")
-
-
 def mean_and_spread(values: Sequence[float]) -> str:
-    """Of one value itself: it says nothing about the spread."""
+    """Mean ± standard deviation; of a single value, the value alone."""
     middle = number(mean(values).value)
     return f"{middle} ± {number(spread(values))}" if len(values) > 1 else middle
 
 
-def interval(estimate: Estimate) -> str:
-    return f"[{number(estimate.low)}, {number(estimate.high)}]"
+def grouped(rows: Iterable[Mapping[str, Any]], *names: str) -> dict[tuple, list[Any]]:
+    """The rows by what stands under the names, in the order of their first."""
+    groups: dict[tuple, list[Any]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return groups
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -11,7 +11,8 @@ from ilbo.experiments.catalogue import load
 from ilbo.experiments.engines import Block, Engine, Perform, blocks, make_engine
 from ilbo.experiments.folder import ExperimentFolder
 from ilbo.experiments.scales import SCALES, ScaleName
-from ilbo.experiments.study import Study, number
+from ilbo.experiments.study import Study
+from ilbo.mdp.numbers import number
 from ilbo.storage.files import write_text
 
 Say = Callable[[str], None]
@@ -60,7 +61,7 @@ def reproduce(
 
 
 def seeds_of(arm: Arm, count: int) -> list[int]:
-    """Seeds that an arm is run for: what does not learn is run once."""
+    """Seeds that an arm is run for: baselines without training are run once."""
     return list(range(count if arm.seeded else 1))
 
 

@@ -28,7 +28,7 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Exported:
-    """Files that were written, and how far each may stray from the policy."""
+    """Files that were written, and how far each is from the policy."""
 
     files: dict[str, Path]
     """The format and its file."""
@@ -116,7 +116,7 @@ def load_exported(path: str | Path) -> ExportedPolicy:
         shapes = [aval.shape for aval in (*exported.in_avals, *exported.out_avals)]
         sound = len(shapes) == 2 and all(len(shape) == 2 for shape in shapes)
         module = exported.mlir_module()
-    except Exception as error:  # the reader of the format raises whatever it stumbles over
+    except Exception as error:  # the reader of the format may raise any exception
         raise UserError(f"{str(path)!r} is damaged, or is no exported policy.") from error
     if not sound:
         raise UserError(f"{str(path)!r} is no exported policy: it must map states to actions.")

@@ -41,7 +41,7 @@ def in_units_of_bounds(action: Array, low: Array, high: Array) -> Array:
 
 
 class FixedBounds(eqx.Module):
-    """All that a policy needs of a model whose bounds do not depend on the state."""
+    """Bounds that do not depend on the state: all that a policy needs of such a model."""
 
     low: Array
     high: Array
@@ -51,7 +51,7 @@ class FixedBounds(eqx.Module):
 
 
 def bounds_are_fixed(problem: Problem) -> bool:
-    """Whether the bounds are computed without a look at the state."""
+    """Whether the bounds are independent of the state."""
     closed = jax.make_jaxpr(problem.model.bounds)(problem.initial_state)
     seen = {id(variable) for variable in closed.jaxpr.invars}
     for equation in closed.jaxpr.eqns:

@@ -68,7 +68,7 @@ def log_density(model: Driven, state: Array, action: Array, next_state: Array) -
     noise = jnp.zeros(model.law.size).at[~gaussian].set(residual[row] / scale)
     log_probs = model.law.log_prob(noise)[~gaussian] - jnp.log(jnp.abs(scale))
     total = jnp.sum(jnp.where(used, log_probs, 0.0))
-    # A row without noise is clipped even at the reference: what is above the clip has no chance.
+    # A row without noise is clipped even at the reference: density 0 above the clip.
     total = jnp.where(jnp.all(jnp.any(jacobian != 0, axis=1)), total, -jnp.inf)
     if not gaussian.any():
         return total

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from ilbo.errors import UserError
+from ilbo.mdp.bootstrap import bootstrap
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Policy, Trajectories, simulate
 
@@ -53,7 +54,7 @@ def evaluate(
     episodes: int = 64,
     start: Any = None,
 ) -> Evaluation:
-    """Simulates and sums up; the arguments are those of `simulate`.
+    """Simulates and summarises; the arguments are those of `simulate`.
 
     >>> problem = ilbo.make("navigation-3")
     >>> result = evaluate(problem, problem.model.heuristic, 0, episodes=512)
@@ -131,19 +132,3 @@ def compare(
     b = evaluate(problem, second, key, episodes, start)
     difference = a.returns - b.returns
     return Comparison(float(difference.mean()), bootstrap(difference), a, b)
-
-
-def bootstrap(values: np.ndarray, resamples: int = 2000, level: float = 0.95):
-    """Percentile bootstrap interval of the mean; the same values always give the same interval."""
-    draw = np.random.default_rng(0)
-    n = len(values)
-    chunk = max(1, 2**22 // n)  # bounds the memory of the resampled indices
-    means = np.concatenate(
-        [
-            values[draw.integers(n, size=(min(chunk, resamples - done), n))].mean(axis=1)
-            for done in range(0, resamples, chunk)
-        ]
-    )
-    tail = (1 - level) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return float(low), float(high)

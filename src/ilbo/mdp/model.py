@@ -1,4 +1,4 @@
-"""What the world does: a continuous MDP as pure functions of explicit noise."""
+"""Models: continuous MDPs as pure functions of explicit noise."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Model(eqx.Module):
         return jnp.array(0)
 
     def heuristic(self, state: State) -> Action:
-        """A hand-written controller: the yardstick that common sense sets."""
+        """A hand-written controller, to compare trained policies with."""
         raise UserError(
             f"{type(self).__name__} has no hand-written controller: "
             "write its `heuristic` method or choose another policy."

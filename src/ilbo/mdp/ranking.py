@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-RESAMPLES = 4000
+from ilbo.mdp.bootstrap import interval, resample
+from ilbo.mdp.numbers import precise, precise_interval
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ def rank(returns: Mapping[str, Sequence[np.ndarray]]) -> Ranking:
             label=label,
             seeds=len(tables[label]),
             mean=float(tables[label].mean()),
-            ci95=_interval(resampled[label]),
+            ci95=interval(resampled[label]),
             behind=float(tables[first].mean() - tables[label].mean()),
-            behind_ci95=_interval(resampled[first] - resampled[label]),
+            behind_ci95=interval(resampled[first] - resampled[label]),
         )
         for label in order
     ]
@@ -61,33 +62,23 @@ def rank(returns: Mapping[str, Sequence[np.ndarray]]) -> Ranking:
 
 def _resample(tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Bootstrap means [resamples] of each table, with the same episodes drawn for all."""
-    draw = np.random.default_rng(0)
+
+    def means(episodes: np.ndarray, *seeds: np.ndarray) -> np.ndarray:
+        every = zip(tables.values(), seeds, strict=True)
+        return np.stack([np.sum((episodes @ table.T) * w, axis=1) for table, w in every], axis=1)
+
     episodes = next(iter(tables.values())).shape[1]
-    means = {label: np.empty(RESAMPLES) for label in tables}
-    chunk = max(1, 2**22 // episodes)
-    for done in range(0, RESAMPLES, chunk):
-        count = min(chunk, RESAMPLES - done)
-        weights = draw.multinomial(episodes, np.full(episodes, 1 / episodes), count) / episodes
-        for label, table in tables.items():
-            seeds = len(table)
-            shares = draw.multinomial(seeds, np.full(seeds, 1 / seeds), count) / seeds
-            means[label][done : done + count] = np.sum((weights @ table.T) * shares, axis=1)
-    return means
-
-
-def _interval(means: np.ndarray) -> tuple[float, float]:
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)
+    columns = resample(means, episodes, *map(len, tables.values())).T
+    return dict(zip(tables, columns, strict=True))
 
 
 def _verdict(entries: list[Entry], same: bool) -> str:
     first, second = entries[:2]
-    low, high = second.behind_ci95
-    lead = f"{second.behind:,.2f} (95 % [{low:,.2f}, {high:,.2f}])"
+    lead = f"{precise(second.behind)} (95 % {precise_interval(*second.behind_ci95)})"
     among = "" if len(entries) == 2 else f", the best of {len(entries)},"
     if same:
         return f"{first.label} and {second.label} earn exactly the same in every episode."
-    if low > 0:
+    if second.behind_ci95[0] > 0:
         return f"{first.label}{among} is better than {second.label} by {lead}."
     return (
         f"No clear winner: {first.label} leads {second.label} by {lead}, "

@@ -1,4 +1,4 @@
-"""Many random draws at once, quickly on a CPU: what the laws of noise are sampled with.
+"""Many random draws at once, quickly on a CPU: what the laws of `ilbo.mdp.laws` are sampled with.
 
 The generator is Threefry-2x32, the one behind JAX's keys, written out as one elementwise expression
 that compiles to a single vectorised loop (`jax.random` runs its 20 rounds as a loop over arrays,
@@ -56,7 +56,7 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "*shape"
 def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """Exact Gamma(shape, 1) draws by Marsaglia and Tsang's rejection, in vector code.
 
-    One proposal for every element settles over 95 % of them. The rest are proposed for again,
+    One proposal for every element is accepted for over 95 % of them. The rest are proposed again,
     gathered in rows of 8 so that a few per cent are not paid for as if they were all. A shape that
     is not positive and finite gives NaN.
     """
@@ -68,7 +68,7 @@ def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Arra
         draw, accepted = jnp.zeros_like(rows), jnp.zeros(rows.shape, bool)
     else:
         draw, accepted = _propose_gamma(key, rows, 1)
-    draw = _settle(key, rows, draw, accepted, jnp.uint32(2))[0].ravel()[: wanted.size]
+    draw = _redraw(key, rows, draw, accepted, jnp.uint32(2))[0].ravel()[: wanted.size]
 
     def shrink(draw):
         # Gamma(k) is Gamma(k + 1) U^(1/k).
@@ -79,7 +79,7 @@ def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Arra
     return jax.lax.cond(jnp.any(wanted < 1), shrink, lambda draw: draw, draw).reshape(shape.shape)
 
 
-def _settle(
+def _redraw(
     key: Key[Array, ""],
     shape: Float[Array, "rows 8"],
     draw: Float[Array, "rows 8"],
@@ -87,11 +87,11 @@ def _settle(
     stream: UInt32[Array, ""],
     share: int = 4,
 ) -> tuple[Float[Array, "rows 8"], UInt32[Array, ""]]:
-    """Proposes again for what is not accepted until all is, and gives the next unused stream.
+    """Proposes again where nothing is accepted yet; also returns the next unused stream.
 
     What has not been accepted after so many rounds never will be, and is NaN. Where there are many
     rows, one in `share` is gathered at a time: enough, as a rule, for all that have something left
-    to settle.
+    to draw.
     """
     rows = len(shape)
     gathered = rows if rows <= _FEW else max(rows // share, _FEW // 4)
@@ -109,7 +109,7 @@ def _settle(
         draw_part = draw.at[index].get(mode="clip")
         accepted_part = accepted.at[index].get(mode="fill", fill_value=True)
         draw_part, accepted_part, stream = propose(shape_part, draw_part, accepted_part, stream)
-        draw_part, stream = _settle(key, shape_part, draw_part, accepted_part, stream, share=32)
+        draw_part, stream = _redraw(key, shape_part, draw_part, accepted_part, stream, share=32)
         draw = draw.at[index].set(draw_part, mode="drop")
         return draw, accepted.at[index].set(True, mode="drop"), stream
 

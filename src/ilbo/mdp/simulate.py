@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,7 +20,7 @@ Policy = Callable[..., Array]
 
 
 class Trajectories(eqx.Module):
-    """Simulated episodes. After a terminal state, rewards are 0 and the state stands still."""
+    """Simulated episodes. After a terminal state, rewards are 0 and the state stays the same."""
 
     states: Float[Array, "episodes horizon+1 n"]
     actions: Float[Array, "episodes horizon m"]
@@ -66,41 +67,46 @@ def act(model: Model, policy, states: Float[Array, "b n"], key) -> Float[Array, 
     return jnp.clip(actions, low, high)
 
 
+def step(
+    model: Model, state: Array, action: Array, noise: Array, alive: Array
+) -> tuple[Array, Array, Array]:
+    """One step of an episode: next state [n], reward [], and whether the episode goes on [].
+
+    An episode that has ended (alive false) stays where it is and earns 0.
+    """
+    moved = model.transition(state, action, noise)
+    reward = jnp.where(alive, model.reward(state, action, moved), 0.0)
+    moved = jnp.where(alive, moved, state)
+    return moved, reward, alive & ~model.terminal(moved)
+
+
 @eqx.filter_jit
 def roll(model, policy, noise, key, starts) -> Trajectories:
     """Episodes along the noise [horizon, episodes, k]; the key is for stochastic policies."""
 
-    def step(carry, inputs):
+    def one(carry, inputs):
         states, alive = carry
         xi, k = inputs
         actions = act(model, policy, states, k)
-        moved = jax.vmap(model.transition)(states, actions, xi)
-        rewards = jnp.where(alive, jax.vmap(model.reward)(states, actions, moved), 0.0)
         broken = jnp.where(alive, jax.vmap(model.violations)(states, actions), 0)
-        moved = jnp.where(alive[:, None], moved, states)
-        return (moved, alive & ~jax.vmap(model.terminal)(moved)), (
-            moved,
-            actions,
-            rewards,
-            alive,
-            broken,
-        )
+        moved, rewards, still = jax.vmap(partial(step, model))(states, actions, xi, alive)
+        return (moved, still), (moved, actions, rewards, alive, broken)
 
     carry = (starts, ~jax.vmap(model.terminal)(starts))
-    _, (states, *rest) = jax.lax.scan(step, carry, (noise, jax.random.split(key, len(noise))))
+    _, (states, *rest) = jax.lax.scan(one, carry, (noise, jax.random.split(key, len(noise))))
     states = jnp.concatenate([starts[None], states])
     return Trajectories(*(jnp.swapaxes(x, 0, 1) for x in (states, *rest)))
 
 
 class Trial(NamedTuple):
-    """Episodes to put policies through."""
+    """Noise and start states of test episodes."""
 
     noise: Float[Array, "horizon b k"]
     starts: Float[Array, "b n"]
 
 
 def returns(problem: Problem, policy, trial: Trial) -> Float[Array, " b"]:
-    """The returns of a policy that draws nothing itself, on the exact model.
+    """The returns of a deterministic policy on the exact model.
 
     An episode with an action, state or reward that is not finite counts as −inf, so that no choice
     by returns falls on such a policy: the rewards alone may look fine.

@@ -229,3 +229,21 @@ _COUNTS = (
     "test_episodes",
     "episodes",
 )
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "network": ("layers", "policy"),
+    "estimator": ("estimator", "baseline", "next_states", "draws", "depth", "window"),
+    "critic": ("critic", "discount", "target_rate", "target_every"),
+    "optimiser": (
+        *("optimizer", "policy_rate", "critic_rate", "final_rate"),
+        *("clip", "inward", "updates"),
+    ),
+    "stores": (
+        *("critic_store", "policy_store", "prioritised"),
+        *("critic_batch", "policy_batch", "candidates"),
+    ),
+    "exploration": ("exploration", "final_exploration", "own_start", "parallel", "episodes"),
+    "selection": ("guard",),
+    "tests": ("evaluate_every", "test_episodes"),
+}
+"""The settings by what they are about: each is in one group."""

@@ -1,4 +1,4 @@
-"""A tidy grid of cells: one for each component, a tall panel and perhaps a low one beneath."""
+"""A grid of cells, one for each component: a tall panel and, where needed, a low one beneath."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training measures of itself: one panel for each quantity."""
+"""The metrics of training: one panel for each quantity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Navigation: the map, and how fast the goal comes near."""
+"""Navigation: the map, and the distance from the goal."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def build(source: Source) -> Problem:
 
 
 def exact_model(source: Source) -> RDDLModel:
-    """What the files say, to the letter."""
+    """The exact problem of the files."""
     compiled = compiler(source)
     _check_supported(source, compiled.rddl)
     with reading(source):

@@ -63,7 +63,7 @@ class ExplicitNoise:
     law: Law
 
     def __init__(self, model: Any, **options: Any):
-        # The compiler sets JAX's precision for the whole process: let it be what it is.
+        # The compiler sets JAX's precision for the whole process: keep the user's.
         double = jax.dtypes.canonicalize_dtype(float) == np.float64
         super().__init__(model, use64bit=double, **options)  # type: ignore[call-arg]
         this: Any = self

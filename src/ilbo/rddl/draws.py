@@ -44,7 +44,7 @@ class Draw:
 
 
 def plan(name: str, shape: Shape, constants: Constants) -> Draw | None:
-    """The draw of a distribution for parameters of the shape; None where there is no way."""
+    """The draw of a distribution for parameters of the shape; None where it is not supported."""
     planner = _PLANNERS.get(name)
     draw = None if planner is None else planner(shape, constants)
     if draw is None or name in DISCRETE:  # a whole number cannot be NaN
@@ -112,7 +112,7 @@ def _shaped(
 
 
 def _discrete(shape: Shape, constants: Constants) -> Draw:
-    """Gumbel noise for each case; the largest perturbed log-probability wins."""
+    """Gumbel noise for each case; the largest perturbed log-probability is drawn."""
     noise_shape = (*shape, len(constants))
     return Draw(
         Gumbel(math.prod(noise_shape)),

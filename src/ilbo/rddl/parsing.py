@@ -27,7 +27,7 @@ class Unsupported(Exception):
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Swallows what the libraries print and warn about."""
+    """Suppresses the libraries' output and warnings."""
     with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore")
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
@@ -64,7 +64,7 @@ def parse(source: Source) -> Any:
             if belongs is not None:
                 raise UserError(belongs) from None
             raise
-        # A wrong name alone is forgiven where all that the instance sets is known to the domain.
+        # A wrong domain name alone is accepted where the domain knows all that the instance sets.
         sets = [getattr(tree.instance, "init_state", None), tree.non_fluents.objects]
         sets.append(getattr(tree.non_fluents, "init_non_fluent", None))
         if belongs is not None and not any(sets):

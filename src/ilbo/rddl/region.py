@@ -55,7 +55,7 @@ def estimate(model: RDDLModel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
 def _visits(model: RDDLModel, initial: np.ndarray, steps: int) -> Callable[[float], np.ndarray]:
     """A share of the action range, about its middle ↦ states [visits, n] reached with it.
 
-    An episode that ends, or leaves the finite numbers, stands still.
+    An episode that ends, or has a state that is not finite, stays where it is.
     """
     noise = draw_noise(model, jax.random.key(0), (steps, EPISODES))
     draw, size = np.random.default_rng(0), model.dynamics.action.size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ilbo.mdp.numbers import interval, number
 from ilbo.mdp.ranking import rank
 from ilbo.registry.identity import same
 from ilbo.report import parts
@@ -39,8 +40,8 @@ def _group(entries: list[Entry]) -> str:
                 parts.text(entry.name),
                 str(len(entry.run.seeds)),
                 f"{entry.episode:,}",
-                parts.number(entry.returns.mean()),
-                parts.interval(*entry.interval) if entry.interval else "",
+                number(entry.returns.mean()),
+                interval(*entry.interval) if entry.interval else "",
                 "",
             ]
             for entry in evaluated.values()
@@ -52,9 +53,9 @@ def _group(entries: list[Entry]) -> str:
             parts.text(place.label),
             str(place.seeds),
             f"{evaluated[place.label].episode:,}",
-            parts.number(place.mean),
-            parts.interval(*place.ci95),
-            f"{parts.number(place.behind)} {parts.interval(*place.behind_ci95)}"
+            number(place.mean),
+            interval(*place.ci95),
+            f"{number(place.behind)} {interval(*place.behind_ci95)}"
             if place is not ranking.entries[0]
             else '<span class="best">first</span>',
         ]

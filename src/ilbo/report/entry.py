@@ -17,7 +17,7 @@ from ilbo.runs.saved import SavedRun
 
 @dataclass(frozen=True)
 class Entry:
-    """A run and what the report finds out about it."""
+    """A run and its evaluation for the report."""
 
     run: SavedRun
     name: str

@@ -1,4 +1,4 @@
-"""Pieces of the report's page: tables, cards, numbers, pictures as inline SVG."""
+"""Pieces of the report's page: tables, cards, pictures as inline SVG."""
 
 from __future__ import annotations
 
@@ -28,15 +28,6 @@ THEMED = {
 def text(value: Any) -> str:
     """The value as text that HTML shows as it is."""
     return html.escape(str(value))
-
-
-def number(value: float) -> str:
-    """1,234 or −12.34, with a true minus sign."""
-    return f"{value:,.{0 if abs(value) >= 1000 else 2}f}".replace("-", "−")
-
-
-def interval(low: float, high: float) -> str:
-    return f"[{number(low)}, {number(high)}]"
 
 
 def duration(seconds: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ilbo import plots
+from ilbo.mdp.numbers import interval, number
 from ilbo.planning.config import ILBO
 from ilbo.planning.records import Samples
 from ilbo.report import parts
@@ -39,21 +40,21 @@ def _tiles(entry: Entry) -> str:
     run, result = entry.run, entry.run.result or {}
     tiles = []
     if entry.evaluations:
-        mean = parts.number(entry.returns.mean())
+        mean = number(entry.returns.mean())
         episodes = f"{entry.evaluations[0].episodes:,} fresh episodes"
-        note = f"95 % {parts.interval(*entry.interval)}" if entry.interval else episodes
+        note = f"95 % {interval(*entry.interval)}" if entry.interval else episodes
         tiles.append(("mean return", mean, note))
         seeds = [evaluation.mean for evaluation in entry.evaluations]
         broken = float(np.mean([evaluation.violations for evaluation in entry.evaluations]))
         if len(seeds) > 1:
-            spread = parts.number(float(np.std(seeds, ddof=1)))
+            spread = number(float(np.std(seeds, ddof=1)))
             tiles.append(("spread of the seeds", f"± {spread}", f"{len(seeds)} seeds"))
         if broken:
-            tiles.append(("constraints broken", f"{broken:.2f}", "an episode, in the mean"))
+            tiles.append(("constraints broken", number(broken), "an episode, in the mean"))
     if "best_mean" in result:
-        tiles.append(("best tested policy", parts.number(result["best_mean"]), "mean return"))
+        tiles.append(("best tested policy", number(result["best_mean"]), "mean return"))
     if entry.limit is not None:
-        tiles.append(("limit in hindsight", parts.number(entry.limit), "knowing the noise"))
+        tiles.append(("hindsight limit", number(entry.limit), "perfect information"))
     if entry.episode:
         seconds = result.get("seconds", max(tests[-1].seconds for tests in run.history if tests))
         total = f"of {run.config.episodes:,} episodes"
@@ -67,10 +68,10 @@ def _seeds(entry: Entry) -> str:
     rows = [
         [
             str(seed),
-            parts.number(evaluation.mean),
-            parts.interval(*evaluation.ci95),
-            parts.number(evaluation.std),
-            *([parts.number(best[i])] if best else []),
+            number(evaluation.mean),
+            interval(*evaluation.ci95),
+            number(evaluation.std),
+            *([number(best[i])] if best else []),
         ]
         for i, (seed, evaluation) in enumerate(zip(entry.run.seeds, entry.evaluations, strict=True))
     ]

@@ -2,7 +2,7 @@
 
 config.toml      problem, seeds and every setting; `ilbo plan --config` takes it
 meta.json        the problem, versions of all that matters, commit, device
-metrics.jsonl    one line per test and seed: the fields of `ilbo.planning.records.Record`
+metrics.jsonl    one line per test and seed: the fields of `ilbo.Record`
 checkpoint.ilbo  all that resuming needs
 policy.ilbo      the current policy; best.ilbo the one that tested best
                  (of several seeds: in the folders seed-0, seed-1, ...)

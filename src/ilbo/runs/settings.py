@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import json
+import textwrap
 import tomllib
 import typing
 from collections.abc import Callable, Mapping
@@ -10,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ilbo.errors import UserError, suggest
-from ilbo.planning.config import ILBO, PYTHON_ONLY
+from ilbo.planning.config import GROUPS, ILBO, PYTHON_ONLY
 from ilbo.storage.files import read_text
 
 Preset = Literal["default", "paper"]
@@ -49,10 +53,17 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def write(values: Mapping[str, Any], comment: str = "") -> str:
-    """The settings as TOML, those that are None left out."""
-    lines = [f"# {line}" for line in comment.splitlines()]
-    lines += [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
-    return "\n".join(lines) + "\n"
+    """The settings as TOML, those that are None left out; the planner's stand in their groups."""
+    grouped = set(itertools.chain(*GROUPS.values()))
+    sections = [(comment, [name for name in values if name not in grouped]), *GROUPS.items()]
+    blocks = []
+    for title, names in sections:
+        lines = [
+            f"{name} = {_toml(values[name])}" for name in names if values.get(name) is not None
+        ]
+        if lines:
+            blocks.append("\n".join([*(f"# {line}" for line in title.splitlines()), *lines]))
+    return "\n\n".join(blocks) + "\n"
 
 
 def config(preset: str, *layers: Mapping[str, Any]) -> ILBO:
@@ -61,6 +72,21 @@ def config(preset: str, *layers: Mapping[str, Any]) -> ILBO:
     for layer in layers:
         changes |= {name: value for name, value in layer.items() if name in FIELDS}
     return PRESETS[preset](**changes)
+
+
+def docstrings(cls: type) -> dict[str, str]:
+    """The docstring under each field of a class that has one, as a single line."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in itertools.pairwise(definition.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 def _fits(value: Any, kind: Any) -> bool:

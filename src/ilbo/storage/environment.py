@@ -8,10 +8,9 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import jax
 
 from ilbo.version import __version__
 
@@ -20,6 +19,8 @@ PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy")
 
 def environment() -> dict[str, Any]:
     """Versions of Python and of the packages, the commit of a source checkout, the machine."""
+    import jax
+
     return {
         "ilbo": __version__,
         "commit": commit(),
@@ -30,6 +31,12 @@ def environment() -> dict[str, Any]:
         "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
         "command": sys.argv,
     }
+
+
+def machine(environment: Mapping[str, Any]) -> str:
+    """What computed in a recorded environment: the accelerators, or the processor without any."""
+    device = environment["device"]
+    return environment.get("processor", device) if "cpu" in device.lower() else device
 
 
 def processor() -> str:
@@ -65,7 +72,9 @@ def commit() -> str | None:
         ).stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", "__init__.py")  # not just a checkout around us
+        git(
+            "ls-files", "--error-unmatch", "__init__.py"
+        )  # tracked there, not merely inside some checkout
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -13,7 +13,7 @@ from ilbo.errors import UserError
 
 
 class WriteError(UserError):
-    """A file could not be written; what stood there before is unharmed."""
+    """A file could not be written; the previous content is kept."""
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes | memoryview]) -> None:

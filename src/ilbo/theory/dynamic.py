@@ -1,4 +1,4 @@
-"""The optimum by dynamic programming, which knows nothing of the bound: a check on it."""
+"""The optimum by dynamic programming, independent of the bound: a check on it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class History:
     step: Float[np.ndarray, " M"]
     """max |μ^{m+1} − μ^m| over states and action components."""
     gap: Float[np.ndarray, " M"]
-    """J(μ^{m+1}) − Ĵ(μ^{m+1}; μ^m) ≥ 0: what the bound did not promise and the policy won."""
+    """J(μ^{m+1}) − Ĵ(μ^{m+1}; μ^m) ≥ 0: the improvement of J beyond that of the bound."""
     converged: bool
     """Whether the last step was within the tolerance."""
 

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.optimize import minimize
 
-from ilbo.errors import UserError
 from ilbo.theory.minoriser import Bound
 from ilbo.theory.precision import in_float64
 
@@ -20,7 +20,7 @@ Policy = Callable[[Any, Any], Any]
 
 PROBES = 16
 NEWTON_STEPS = 40
-SETTLED = 1e-11
+CONVERGED = 1e-11
 """A Newton step this short is the last."""
 STEP_SIZES = 0.5 ** np.array([0, 1, 2, 3, 5, 8, 12, 18, 26])
 
@@ -92,8 +92,8 @@ def _climb(
         best = jnp.argmax(values)
         better = values[best] > value
         a = jnp.where(better, trials[best], a)
-        unsettled = jnp.max(jnp.abs(newton)) > SETTLED
-        return a, jnp.where(better, values[best], value), better & unsettled, count + 1
+        moving = jnp.max(jnp.abs(newton)) > CONVERGED
+        return a, jnp.where(better, values[best], value), better & moving, count + 1
 
     def unfinished(carry):
         return carry[2] & (carry[3] < NEWTON_STEPS)
@@ -134,7 +134,6 @@ def maximise_parameters(
         restarts: Number of further starting points.
         seed: Of the starting points.
     """
-    minimize = _scipy_minimize()
     low, high = j_hat.mdp.low.ravel(), j_hat.mdp.high.ravel()
     has_low, has_high = np.isfinite(low), np.isfinite(high)
     known: dict[bytes, Any] = {}
@@ -214,13 +213,3 @@ def _program(j_hat, policy, theta):
     mu, slope = actions(theta), jax.jacfwd(actions)(theta)
     value, in_mu = jax.value_and_grad(j_hat.gain)(mu)
     return value, jnp.tensordot(in_mu, slope, axes=in_mu.ndim), mu, slope
-
-
-def _scipy_minimize():
-    try:
-        from scipy.optimize import minimize
-    except ImportError:
-        raise UserError(
-            "Maximising over policy parameters needs scipy: pip install 'ilbo[theory]'."
-        ) from None
-    return minimize

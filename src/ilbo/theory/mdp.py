@@ -53,7 +53,7 @@ class FiniteMDP(eqx.Module):
     high: np.ndarray
     """[n, k] highest action."""
     horizon: int | None = eqx.field(static=True)
-    """Number of steps, or None: for ever."""
+    """Number of steps, or None for an infinite horizon."""
 
     def __init__(
         self,

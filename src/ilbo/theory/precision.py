@@ -11,7 +11,7 @@ import numpy as np
 
 
 def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Runs the function in float64 and hands its arrays back as NumPy's.
+    """Runs the function in float64 and returns its arrays as NumPy arrays.
 
     NumPy arrays keep their precision outside; a float64 JAX array there would be rounded to float32
     by the next operation. While JAX traces (`jax.grad`, `jax.jit`), results stay JAX's.

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ilbo.mdp.model import Model
+from ilbo.mdp.simulate import step
 from ilbo.nn.parameters import recompute
 
 ActionValue = Callable[[Array, Array, Array], Array]
@@ -50,19 +51,6 @@ class Point(eqx.Module):
         """V^m."""
         return self.critic(state, self.policy(state), steps_left)
 
-    def step(
-        self,
-        state: Float[Array, " n"],
-        action: Float[Array, " m"],
-        noise: Float[Array, " k"],
-        steps_left: Int[Array, ""],
-    ) -> tuple[Float[Array, " n"], Float[Array, ""], Int[Array, ""]]:
-        """(s', r, steps left at s'), the last 0 where the episode has ended."""
-        moved = self.model.transition(state, action, noise)
-        reward = self.model.reward(state, action, moved)
-        left = jnp.where(self.model.terminal(moved), 0, jnp.maximum(steps_left - 1, 0))
-        return moved, reward, left
-
     def follow(
         self,
         state: Float[Array, " n"],
@@ -80,10 +68,8 @@ class Point(eqx.Module):
         ) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
             state, action, left = carry
             xi, nudge = inputs
-            alive = left > 0
-            moved, reward, next_left = self.step(state, action + nudge, xi, left)
-            following = jnp.where(alive, moved, state)
-            earned = jnp.where(alive, reward, 0.0)
+            following, earned, goes_on = step(self.model, state, action + nudge, xi, left > 0)
+            next_left = jnp.where(goes_on, left - 1, 0)
             return (following, self.policy(following), next_left), (earned, state, left)
 
         # The action is part of the carry, so that the policy is evaluated once for each state, and
