@@ -51,7 +51,7 @@ avoid_wrong_sums()
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name in _HOME:
         globals()[name] = value = getattr(importlib.import_module(_HOME[name]), name)
         return value

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from ilbo.cli.output import note
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from ilbo.planning.planner import Record
 
 
@@ -60,7 +62,7 @@ class TrainingProgress:
         return f"{speed:.3g} episodes/s  {left // 60}:{left % 60:02} left"
 
 
-def _bar():
+def _bar() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 

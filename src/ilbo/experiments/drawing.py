@@ -14,6 +14,7 @@ from ilbo.plots.canvas import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RED, thou
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 COLORS = {"ILBO": BLUE, "tf-mdp": ORANGE, "tf-mdp, tuned": GREEN}
 CYCLE = (BLUE, ORANGE, GREEN, RED, PURPLE, INK, "#56b4e9", "#8c6d1f", MUTED)
@@ -121,7 +122,7 @@ def mean_with_band(ax: Axes, x: np.ndarray, values: np.ndarray, **line: Any) -> 
     )
 
 
-def legend_entry(label: str, **line: Any):
+def legend_entry(label: str, **line: Any) -> Line2D:
     from matplotlib.lines import Line2D
 
     return Line2D([], [], label=label, **line)

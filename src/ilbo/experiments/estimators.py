@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import largest_drop, mean, probability_of_improvement
 from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
 from ilbo.planning.config import ILBO
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Estimators of the bound's gradient"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
@@ -88,7 +91,7 @@ def report(study: Study) -> str:
     )
 
 
-def _figure(study: Study):
+def _figure(study: Study) -> Figure:
     from ilbo.experiments.drawing import CYCLE, common_grid, legend_entry, legend_under, reward_axis
     from ilbo.plots.canvas import dress, new_figure
 

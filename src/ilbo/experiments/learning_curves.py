@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, reach, spread
 from ilbo.experiments.study import Study, interval, markdown_table, mean_and_spread, number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Learning curves"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
@@ -137,7 +141,7 @@ def sample_table(study: Study) -> str:
     return markdown_table(columns, rows.values())
 
 
-def _figure(study: Study):
+def _figure(study: Study) -> Figure:
     from ilbo.experiments.drawing import (
         HAND_STYLE,
         LIMIT_STYLE,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
@@ -27,11 +28,11 @@ class Evaluation:
     discounted_std: float
     violations: float
     """Mean number of broken constraints an episode, beyond the action bounds."""
-    returns: np.ndarray = field(repr=False)
-    """[episodes] the return of each."""
-    discounted_returns: np.ndarray = field(repr=False)
+    returns: Float[np.ndarray, " episodes"] = field(repr=False)
+    """The return of each."""
+    discounted_returns: Float[np.ndarray, " episodes"] = field(repr=False)
 
-    def quantiles(self, at=(0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
+    def quantiles(self, at: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
         return {q: float(np.quantile(self.returns, q)) for q in at}
 
 
@@ -107,7 +108,9 @@ def compare(
     return Comparison(float(difference.mean()), bootstrap(difference), a, b)
 
 
-def bootstrap(values: np.ndarray, resamples: int = 2000, level: float = 0.95):
+def bootstrap(
+    values: Float[np.ndarray, " n"], resamples: int = 2000, level: float = 0.95
+) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean; the same values always give the same interval."""
     draw = np.random.default_rng(0)
     n = len(values)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 RESAMPLES = 4000
 
@@ -30,7 +31,7 @@ class Ranking:
     verdict: str
 
 
-def rank(returns: Mapping[str, Sequence[np.ndarray]]) -> Ranking:
+def rank(returns: Mapping[str, Sequence[Float[np.ndarray, " episodes"]]]) -> Ranking:
     """Ranks contenders by their mean return.
 
     Args:
@@ -59,8 +60,10 @@ def rank(returns: Mapping[str, Sequence[np.ndarray]]) -> Ranking:
     return Ranking(entries, _verdict(entries, same))
 
 
-def _resample(tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Bootstrap means [resamples] of each table, with the same episodes drawn for all."""
+def _resample(
+    tables: Mapping[str, Float[np.ndarray, "_ episodes"]],
+) -> dict[str, Float[np.ndarray, " resamples"]]:
+    """Bootstrap means of each table, with the same episodes drawn for all."""
     draw = np.random.default_rng(0)
     episodes = next(iter(tables.values())).shape[1]
     means = {label: np.empty(RESAMPLES) for label in tables}
@@ -75,7 +78,7 @@ def _resample(tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return means
 
 
-def _interval(means: np.ndarray) -> tuple[float, float]:
+def _interval(means: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
     low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)
 

@@ -31,8 +31,10 @@ class Trajectories(eqx.Module):
 
 
 @eqx.filter_jit
-def draw_noise(model: Model, key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
-    """Noise for many steps at once, [*shape, k]."""
+def draw_noise(
+    model: Model, key: Key[Array, ""], shape: tuple[int, ...]
+) -> Float[Array, "*shape k"]:
+    """Noise for many steps at once."""
     if type(model).noise is Model.noise:
         return model.law.sample(key, shape)
     keys = jax.random.split(key, shape)
@@ -51,7 +53,9 @@ def as_key(key: Key[Array, ""] | int) -> Key[Array, ""]:
     return jax.random.key(key)
 
 
-def act(model: Model, policy, states: Float[Array, "b n"], key) -> Float[Array, "b m"]:
+def act(
+    model: Model, policy: Policy, states: Float[Array, "b n"], key: Key[Array, ""]
+) -> Float[Array, "b m"]:
     """The policy's actions, clipped into the bounds; the key is for stochastic policies."""
     if getattr(policy, "stochastic", False):
         actions = jax.vmap(policy)(states, jax.random.split(key, len(states)))
@@ -67,10 +71,19 @@ def act(model: Model, policy, states: Float[Array, "b n"], key) -> Float[Array, 
 
 
 @eqx.filter_jit
-def roll(model, policy, noise, key, starts) -> Trajectories:
-    """Episodes along the noise [horizon, episodes, k]; the key is for stochastic policies."""
+def roll(
+    model: Model,
+    policy: Policy,
+    noise: Float[Array, "horizon b k"],
+    key: Key[Array, ""],
+    starts: Float[Array, "b n"],
+) -> Trajectories:
+    """Episodes along the noise; the key is for stochastic policies."""
 
-    def step(carry, inputs):
+    def step(
+        carry: tuple[Float[Array, "b n"], Bool[Array, " b"]],
+        inputs: tuple[Float[Array, "b k"], Key[Array, ""]],
+    ) -> tuple[tuple[Float[Array, "b n"], Bool[Array, " b"]], tuple[Array, ...]]:
         states, alive = carry
         xi, k = inputs
         actions = act(model, policy, states, k)
@@ -99,7 +112,7 @@ class Trial(NamedTuple):
     starts: Float[Array, "b n"]
 
 
-def returns(problem: Problem, policy, trial: Trial) -> Float[Array, " b"]:
+def returns(problem: Problem, policy: Policy, trial: Trial) -> Float[Array, " b"]:
     """The returns of a policy that draws nothing itself, on the exact model."""
     no_draws = jax.random.key(0)
     path = roll(problem.exact, policy, trial.noise, no_draws, trial.starts)

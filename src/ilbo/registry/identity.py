@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,5 +72,5 @@ def check_same(description: dict[str, Any], problem: Problem, what: str) -> None
         )
 
 
-def _few(names) -> str:
+def _few(names: Sequence[str]) -> str:
     return ", ".join(names if len(names) <= 3 else [*names[:2], "..."])

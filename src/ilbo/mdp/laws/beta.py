@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from ilbo.mdp import sampling
 from ilbo.mdp.laws.law import Law
@@ -25,12 +25,12 @@ class Beta(Law):
     def size(self) -> int:
         return self.a.shape[0]
 
-    def sample(self, key, shape=()):
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
         shapes = jnp.broadcast_to(jnp.stack([self.a, self.b]), (*shape, 2, self.size))
         draws = sampling.standard_gamma(key, shapes)
         return draws[..., 0, :] / jnp.sum(draws, axis=-2)
 
-    def log_prob(self, noise):
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         inside = (noise > 0) & (noise < 1)
         safe = jnp.where(inside, noise, 0.5)
         log_prob = (
@@ -41,7 +41,7 @@ class Beta(Law):
         return jnp.where(inside, log_prob, -jnp.inf)
 
     @property
-    def reference(self):
+    def reference(self) -> Float[Array, " k"]:
         mean = self.a / (self.a + self.b)
         return mean + 0.99 * (1 - mean)
 

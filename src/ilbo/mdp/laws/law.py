@@ -7,7 +7,7 @@ from abc import abstractmethod
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 
 class Law(eqx.Module):
@@ -27,8 +27,8 @@ class Law(eqx.Module):
         """Log-density of each component."""
 
     @property
-    def gaussian(self) -> np.ndarray:
-        """[k] which components are standard normal (these may mix in one state component)."""
+    def gaussian(self) -> Bool[np.ndarray, " k"]:
+        """Which components are standard normal (these may mix in one state component)."""
         return np.zeros(self.size, bool)
 
     @property
