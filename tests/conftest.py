@@ -16,7 +16,7 @@ jaxtyping.install_import_hook(
         "ilbo.report",
         "ilbo.theory",
     ],
-    "beartype.beartype",
+    "type_checking.check",
 )
 
 # Compilation makes the first example slow; the same examples each time make failures repeatable.

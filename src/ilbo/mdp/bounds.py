@@ -12,8 +12,8 @@ from ilbo.mdp.shapes import Action, State
 
 
 def within(
-    low: Float[Array, "*b m"], high: Float[Array, "*b m"], fraction: Float[Array, "*b m"] | float
-) -> Float[Array, "*b m"]:
+    low: Float[Array, "*b"], high: Float[Array, "*b"], fraction: Float[Array, "*b"] | float
+) -> Float[Array, "*b"]:
     """The action at the fraction of the way from low to high, missing bounds replaced."""
     has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
     bottom = jnp.where(has_low, low, jnp.where(has_high, high - 1, -1.0))
@@ -22,8 +22,8 @@ def within(
 
 
 def into_bounds(
-    x: Float[Array, "*b m"], low: Float[Array, "*b m"], high: Float[Array, "*b m"]
-) -> Float[Array, "*b m"]:
+    x: Float[Array, "*b"], low: Float[Array, "*b"], high: Float[Array, "*b"]
+) -> Float[Array, "*b"]:
     """Maps real numbers into [low, high]; a bound may be infinite.
 
     Between two bounds by a logistic curve, beyond a single one by softplus, else unchanged.
@@ -36,8 +36,8 @@ def into_bounds(
 
 
 def in_units_of_bounds(
-    action: Float[Array, "*b m"], low: Float[Array, "*b m"], high: Float[Array, "*b m"]
-) -> Float[Array, "*b m"]:
+    action: Float[Array, "*b"], low: Float[Array, "*b"], high: Float[Array, "*b"]
+) -> Float[Array, "*b"]:
     """Maps [low, high] onto [−1, 1]; where a bound is infinite, or the two are equal, x − bound."""
     has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
     floor, ceiling = jnp.where(has_low, low, 0.0), jnp.where(has_high, high, 0.0)

@@ -14,7 +14,7 @@ is zero in 32 bits.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from ilbo.mdp.laws.law import Law
 from ilbo.mdp.shapes import Action, Noise, State
 
 
+@runtime_checkable
 class Driven(Protocol):
     """All that the rule needs of a model."""
 

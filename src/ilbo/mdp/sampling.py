@@ -123,8 +123,8 @@ def _settle(
 
 
 def _propose_gamma(
-    key: Key[Array, ""], shape: Float[Array, "rows 8"], stream: int | Integer[Array, ""]
-) -> tuple[Float[Array, "rows 8"], Bool[Array, "rows 8"]]:
+    key: Key[Array, ""], shape: Float[Array, "*n"], stream: int | Integer[Array, ""]
+) -> tuple[Float[Array, "*n"], Bool[Array, "*n"]]:
     """One proposal for each shape >= 1, and whether it is accepted."""
     a, b = (word.reshape(shape.shape) for word in words(key, shape.size, stream))
     x, u = _normal(a), _uniform(b)

@@ -21,12 +21,13 @@ Policy = Callable[..., Array]
 class Trajectories(eqx.Module):
     """Simulated episodes. After a terminal state, rewards are 0 and the state stands still."""
 
-    states: Float[Array, "episodes horizon+1 n"]
-    actions: Float[Array, "episodes horizon m"]
-    rewards: Float[Array, "episodes horizon"]
-    alive: Bool[Array, "episodes horizon"]
+    states: Float[Array, "*episodes visited n"]
+    """The start and the state after each action: one more than there are actions."""
+    actions: Float[Array, "*episodes horizon m"]
+    rewards: Float[Array, "*episodes horizon"]
+    alive: Bool[Array, "*episodes horizon"]
     """Whether the episode was still running when the action was taken."""
-    violations: Int[Array, "episodes horizon"]
+    violations: Int[Array, "*episodes horizon"]
     """Constraints beyond the action bounds that the action broke."""
 
 

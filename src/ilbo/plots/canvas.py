@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -122,7 +123,7 @@ def legend_below(figure: Figure, handles: list) -> None:
     )
 
 
-def save(figure: Figure, path: str | Path | IO[bytes], format: str | None = None) -> None:
+def save(figure: Figure, path: str | Path | BytesIO, format: str | None = None) -> None:
     """Writes the figure; the file's ending is its format. SVG keeps its text as text."""
     import matplotlib
 

@@ -48,7 +48,7 @@ def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str |
         top.axhline(capacity[i], color=MUTED, lw=1, ls=":")
         band(top, np.arange(levels.shape[1]), levels[..., i], BLUE)
         band(bottom, np.arange(outflow.shape[1]), outflow[..., i], ORANGE, drawstyle="steps-post")
-    highest = 1.04 * max(capacity[:shown].max(), levels[..., :shown].max())
+    highest = 1.04 * float(max(capacity[:shown].max(), levels[..., :shown].max()))
     for ax in panels[:, 0]:
         _square_root_axis(ax, highest)
     steps = (0, problem.horizon)

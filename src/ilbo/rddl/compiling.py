@@ -26,7 +26,10 @@ from ilbo.rddl.source import Source
 Values = dict[str, Any]
 """The tensor of each fluent, by its name."""
 
-Result = tuple[Array, Noise | None, Any, Values]
+Weights = dict[int, Any]
+"""The weights of relaxations, by the number of the expression."""
+
+Result = tuple[Array, Noise | None, Any, Weights]
 """What a compiled expression gives: its value, and key, error code and parameters unchanged."""
 
 Compiled = Callable[..., Result]
@@ -145,7 +148,7 @@ class ExplicitNoise:
         sample = self.relaxation(expr, slot) or slot.draw.sample
         arguments = [self._jax(argument, aux) for argument in slot.arguments]  # type: ignore[attr-defined]
 
-        def draw(fls: Values, nfls: Values, params: Values, key: Noise) -> Result:
+        def draw(fls: Values, nfls: Values, params: Weights, key: Noise) -> Result:
             values = [argument(fls, nfls, params, key)[0] for argument in arguments]
             return sample(slot.noise(key), *values), key, 0, params
 
@@ -155,7 +158,7 @@ class ExplicitNoise:
         draw = self._jax_random(expr, aux)
         (axis,) = self.traced.cached_sim_info(expr)  # type: ignore[attr-defined]
 
-        def moved(fls: Values, nfls: Values, params: Values, key: Noise | None) -> Result:
+        def moved(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
             sample, key, error, params = draw(fls, nfls, params, key)
             return jnp.moveaxis(sample, -1, axis), key, error, params
 
@@ -169,7 +172,7 @@ class ExplicitNoise:
     # uses what newer versions of JAX refuse.
 
     def _jax_cast(self, jax_expr: Compiled, dtype: Any) -> Compiled:
-        def cast(fls: Values, nfls: Values, params: Values, key: Noise | None) -> Result:
+        def cast(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
             value = jax_expr(fls, nfls, params, key)[0]
             return jnp.asarray(value, dtype=dtype), key, 0, params
 
@@ -182,7 +185,7 @@ class ExplicitNoise:
         at_least_int: bool = False,
         check_dtype: Any = None,
     ) -> Compiled:
-        def unary(fls: Values, nfls: Values, params: Values, key: Noise | None) -> Result:
+        def unary(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
             value = jax_expr(fls, nfls, params, key)[0]
             return jax_op(_at_least_int(value) if at_least_int else value), key, 0, params
 
@@ -196,7 +199,7 @@ class ExplicitNoise:
         at_least_int: bool = False,
         check_dtype: Any = None,
     ) -> Compiled:
-        def binary(fls: Values, nfls: Values, params: Values, key: Noise | None) -> Result:
+        def binary(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
             both = [side(fls, nfls, params, key)[0] for side in (jax_lhs, jax_rhs)]
             return jax_op(*map(_at_least_int, both) if at_least_int else both), key, 0, params
 
@@ -208,7 +211,7 @@ class ExplicitNoise:
         soft = self.relaxes and this.traced.cached_is_fluent(expr.args[0])
         condition, yes, no = (this._jax(argument, aux) for argument in expr.args)
 
-        def choose(fls: Values, nfls: Values, params: Values, key: Noise | None) -> Result:
+        def choose(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
             test, first, second = (f(fls, nfls, params, key)[0] for f in (condition, yes, no))
             chosen = jnp.where(test > 0.5, first, second)
             if soft:

@@ -9,11 +9,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Float64, Int
 
 from ilbo.errors import UserError
 from ilbo.theory.minoriser import Bound
-from ilbo.theory.precision import in_float64
+from ilbo.theory.precision import Doubles, in_float64
 
 Policy = Callable[[Any, Any], Any]
 """μ_θ as a JAX function: (θ, number of the state s) → action [k]."""
@@ -25,10 +25,14 @@ SETTLED = 1e-11
 STEP_SIZES = 0.5 ** np.array([0, 1, 2, 3, 5, 8, 12, 18, 26])
 
 
+def _float64(numbers: Any) -> Float64[np.ndarray, "..."]:
+    return np.asarray(numbers, np.float64)
+
+
 class Linear(eqx.Module):
     """A policy linear in features, μ_θ(s) = features(s) · θ, with θ [p, k]."""
 
-    features: Float[Array, "n p"]
+    features: Float64[np.ndarray, "n p"] = eqx.field(converter=_float64)
 
     def __call__(self, theta: Float[Array, "p k"], s: Int[Array, ""]) -> Float[Array, " k"]:
         return jnp.asarray(self.features)[s] @ theta
@@ -207,8 +211,8 @@ def maximise_parameters(
     return best.reshape(theta_m.shape)
 
 
-def table(policy: Policy, theta: Any, states: int) -> Float[np.ndarray, "n k"]:
-    """μ_θ(s) for every state, [n, k]."""
+def table(policy: Policy, theta: Any, states: int) -> Float[Doubles, "n k"]:
+    """μ_θ(s) for every state."""
     return _table(policy, theta, states)
 
 
