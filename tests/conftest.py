@@ -7,6 +7,8 @@ from hypothesis import settings
 jaxtyping.install_import_hook(
     [
         "ilbo.adapters",
+        "ilbo.baselines.limit",
+        "ilbo.baselines.open_loop",
         "ilbo.builtin",
         "ilbo.export",
         "ilbo.mdp",
