@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 RESAMPLES = 4000
 
@@ -87,6 +88,6 @@ def largest_drop(values: Sequence[float]) -> float:
     return float(np.max(np.maximum.accumulate(curve) - curve))
 
 
-def _estimate(value: float, resampled: np.ndarray) -> Estimate:
+def _estimate(value: float, resampled: Float[np.ndarray, " resamples"]) -> Estimate:
     low, high = np.quantile(resampled, [0.025, 0.975])
     return Estimate(value, float(low), float(high))
