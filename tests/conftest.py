@@ -2,8 +2,12 @@
 
 import os
 
+import jaxtyping
 import pytest
 from hypothesis import settings
+
+# Shapes and types are checked at every call of a function of the package; comes before its import.
+jaxtyping.install_import_hook("ilbo", "type_checking.check")
 
 # Compilation makes the first example slow; the same examples each time make failures repeatable.
 settings.register_profile("ilbo", deadline=None, derandomize=True, max_examples=40)

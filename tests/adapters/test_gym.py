@@ -51,7 +51,9 @@ def test_episode_earns_what_the_rollout_earns_on_the_same_noise():
     noise = env._noise.copy()
     total, truncated, steps = 0.0, False, 0
     while not truncated:
-        state, reward, terminated, truncated, _ = env.step(problem.model.heuristic(state))
+        state, reward, terminated, truncated, _ = env.step(
+            problem.model.heuristic(jnp.asarray(state))
+        )
         total, steps = total + reward, steps + 1
         assert not terminated
     rolled = roll(

@@ -48,7 +48,8 @@ def test_uniform_and_normal_are_exact_over_every_cell(every_cell):
 def test_accepted_proposals_have_the_gamma_law_over_every_cell(every_cell, shape, monkeypatch):
     """The proposal's whole law, weighted by how often each is accepted, against the Gamma's."""
     monkeypatch.setattr(sampling, "words", lambda *_: (every_cell, every_cell))
-    proposal, accepted = sampling._propose_gamma(None, jnp.full(every_cell.shape, shape), 0)
+    shapes = jnp.full(every_cell.shape, shape)
+    proposal, accepted = sampling._propose_gamma(jax.random.key(0), shapes, 0)
     y = np.asarray(proposal, np.float64)
     d = shape - 1 / 3
     v = np.maximum(y / d, 1e-30)

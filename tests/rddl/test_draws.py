@@ -83,7 +83,7 @@ def model_of(folder, laws):
 
 def compare_draws(model, count=600):
     """Next states by us and by the simulator, for each fluent."""
-    state, action = model.dynamics.initial(), jnp.zeros(1)
+    state, action = jnp.asarray(model.dynamics.initial()), jnp.zeros(1)
 
     @jax.jit
     def draw(key):

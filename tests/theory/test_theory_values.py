@@ -40,7 +40,7 @@ def test_discounted_objective_is_that_of_a_long_horizon():
     endless = random_mdp(3, 2, gamma=(0.8, 0.9))
     mu = random_policy(endless, 0)
     long = theory.FiniteMDP(
-        endless.T, endless.r, endless.b0, (LOW, HIGH), endless.gamma, horizon=400
+        endless.T, endless.r, endless.b0, (LOW, HIGH), float(endless.gamma), horizon=400
     )
     J = float(theory.analyse(long, mu).J)
     assert pytest.approx(float(theory.analyse(endless, mu).J), rel=1e-12) == J

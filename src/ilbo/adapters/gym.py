@@ -10,18 +10,20 @@ they are and clips them into the bounds. Episodes are cut (`truncated`) at the p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp.bounds import within
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.shapes import Action, Noise, State
 from ilbo.mdp.simulate import draw_noise
 
 try:
@@ -34,6 +36,10 @@ except ImportError as error:
         f"ilbo.adapters.gym needs {error.name or 'gymnasium'}, which is not installed: "
         "pip install 'ilbo[gym]'."
     ) from error
+
+
+Observation = Float[np.ndarray, " n"]
+Observations = Float[np.ndarray, "envs n"]
 
 
 class Environment(gymnasium.Env):
@@ -54,7 +60,9 @@ class Environment(gymnasium.Env):
         self._scaled = _scaled_components(problem, scaled)
         self._steps_done = problem.horizon
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
         super().reset(seed=seed)
         noise_key, start_key = jax.random.split(_key(self.np_random))
         self._noise = np.asarray(draw_noise(self.problem.exact, noise_key, (self.problem.horizon,)))
@@ -68,7 +76,7 @@ class Environment(gymnasium.Env):
         self._state, self._steps_done = np.array(state, np.float32), 0
         return self._state.copy(), {}
 
-    def step(self, action: Any):
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         if self._steps_done >= self.problem.horizon:
             raise UserError("The episode is over: call `reset` before the next `step`.")
         noise = self._noise[self._steps_done]
@@ -108,7 +116,9 @@ class VectorEnvironment(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._scaled = _scaled_components(problem, scaled)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
         super().reset(seed=seed)
         self._key = _key(self.np_random)
         self._key, key = jax.random.split(self._key)
@@ -122,7 +132,15 @@ class VectorEnvironment(VectorEnv):
         self._over = np.zeros(self.num_envs, bool)
         return np.array(self._states), {}
 
-    def step(self, actions: Any):
+    def step(
+        self, actions: Any
+    ) -> tuple[
+        Observations,
+        Float[np.ndarray, " envs"],
+        Bool[np.ndarray, " envs"],
+        Bool[np.ndarray, " envs"],
+        dict[str, Any],
+    ]:
         self._key, noise_key, start_key = jax.random.split(self._key, 3)
         again = self._over
         states, rewards, ended, broken = _step_all(
@@ -145,17 +163,20 @@ def _spaces(problem: Problem, scaled: bool) -> tuple[spaces.Box, spaces.Box]:
     return observation, spaces.Box(-high, high, dtype=np.float32)
 
 
-def _scaled_components(problem: Problem, scaled: bool) -> np.ndarray:
+def _scaled_components(problem: Problem, scaled: bool) -> Bool[np.ndarray, " m"]:
     """Which components of the action are given in [−1, 1]: those bounded at the own start."""
     low, high = problem.exact.bounds(problem.initial_state)
     return np.asarray(jnp.isfinite(low) & jnp.isfinite(high)) & scaled
 
 
-def _key(random: np.random.Generator) -> Array:
+def _key(random: np.random.Generator) -> Key[Array, ""]:
     return jax.random.key(int(random.integers(2**32)))
 
 
-def _move(model: Model, scaled: Any, state: Any, action: Any, noise: Any):
+def _move(
+    model: Model, scaled: Bool[Array, " m"], state: State, action: Action, noise: Noise
+) -> tuple[State, Float[Array, ""], Bool[Array, ""], Int[Array, ""]]:
+    """The next state, the reward, whether the episode ends and the number of broken constraints."""
     low, high = model.bounds(state)
     stretched = jnp.where(scaled, within(low, high, (action + 1) / 2), action)
     action = jnp.clip(stretched, low, high)
@@ -164,18 +185,31 @@ def _move(model: Model, scaled: Any, state: Any, action: Any, noise: Any):
     return moved, reward, model.terminal(moved), model.violations(state, action)
 
 
-_step = eqx.filter_jit(_move)
+# Compiled, they take NumPy's arrays as well.
+_step: Callable[..., tuple[Array, Array, Array, Array]] = eqx.filter_jit(_move)
 
 
 @eqx.filter_jit
-def _starts(problem: Problem, key: Array, count: int, region: bool) -> Array:
+def _starts(
+    problem: Problem, key: Key[Array, ""], count: int, region: bool
+) -> Float[Array, "envs n"]:
     if region:
         return problem.starts(key, (count,))
     return jnp.broadcast_to(problem.initial_state, (count, problem.state_size))
 
 
-@eqx.filter_jit
-def _step_all(problem, scaled, states, actions, again, noise_key, start_key, region):
+def _move_all(
+    problem: Problem,
+    scaled: Bool[Array, " m"],
+    states: Float[Array, "envs n"],
+    actions: Float[Array, "envs m"],
+    again: Bool[Array, " envs"],
+    noise_key: Key[Array, ""],
+    start_key: Key[Array, ""],
+    region: bool,
+) -> tuple[
+    Float[Array, "envs n"], Float[Array, " envs"], Bool[Array, " envs"], Int[Array, " envs"]
+]:
     """Moves all episodes on by a step; those that were over begin anew and earn nothing."""
     noise = draw_noise(problem.exact, noise_key, (len(states),))
     outcome = jax.vmap(_move, in_axes=(None, None, 0, 0, 0))(
@@ -184,7 +218,10 @@ def _step_all(problem, scaled, states, actions, again, noise_key, start_key, reg
     starts = _starts(problem, start_key, len(states), region)
     nothing = (starts, jnp.zeros(len(states)), jnp.zeros(len(states), bool), jnp.array(0))
 
-    def choose(new, old):
+    def choose(new: Array, old: Array) -> Array:
         return jnp.where(again.reshape(-1, *[1] * (old.ndim - 1)), new, old)
 
     return jax.tree.map(choose, nothing, outcome)
+
+
+_step_all: Callable[..., tuple[Array, Array, Array, Array]] = eqx.filter_jit(_move_all)

@@ -12,9 +12,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.shapes import Action, State
 from ilbo.mdp.simulate import Policy
 from ilbo.rddl.model import RDDLModel
 from ilbo.rddl.parsing import parse, quiet
@@ -54,7 +56,7 @@ class PolicyAgent(BaseAgent):
         stochastic = getattr(policy, "stochastic", False)
 
         @jax.jit
-        def act(state, key):
+        def act(state: State, key: Key[Array, ""]) -> Action:
             action = policy(state, key) if stochastic else policy(state)
             return jnp.clip(action, *problem.exact.bounds(state))
 
@@ -69,7 +71,7 @@ class PolicyAgent(BaseAgent):
         tensors = self.actions.unpack(jnp.asarray(action))
         return {name: np.asarray(tensor) for name, tensor in tensors.items()}
 
-    def _vector(self, state: dict[str, Any]) -> np.ndarray:
+    def _vector(self, state: dict[str, Any]) -> Float[np.ndarray, " n"]:
         parts = []
         for fluent in self.states.fluents:
             if self.use_tensor_obs:

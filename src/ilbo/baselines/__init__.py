@@ -35,7 +35,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name in _HOMES:
         module = importlib.import_module(f"ilbo.baselines.{_HOMES[name]}")
         globals()[name] = value = getattr(module, name)

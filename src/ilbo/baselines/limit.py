@@ -23,7 +23,8 @@ from ilbo.errors import UserError
 from ilbo.mdp.bounds import within
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import as_key, roll
+from ilbo.mdp.shapes import Action, State
+from ilbo.mdp.simulate import Policy, Trajectories, as_key, roll
 
 RANDOM_STARTS = 4
 STEPS = 600
@@ -37,10 +38,10 @@ class Limit:
 
     mean: float
     standard_error: float
-    returns: np.ndarray
-    """[episodes] one for each noise sequence."""
-    actions: np.ndarray
-    """[episodes, horizon, m] the actions that earn them."""
+    returns: Float[np.ndarray, " episodes"]
+    """One for each noise sequence."""
+    actions: Float[np.ndarray, "episodes horizon m"]
+    """The actions that earn them."""
 
 
 def hindsight(
@@ -80,7 +81,9 @@ def hindsight(
     )
 
 
-def fractions(action: Array, low: Array, high: Array) -> Array:
+def fractions(
+    action: Float[Array, "*b m"], low: Float[Array, "*b m"], high: Float[Array, "*b m"]
+) -> Float[Array, "*b m"]:
     """The actions as fractions of the way between their bounds, 1/2 where these are equal.
 
     The inverse of `within`."""
@@ -91,7 +94,9 @@ def fractions(action: Array, low: Array, high: Array) -> Array:
 
 
 @eqx.filter_jit
-def _along(problem: Problem, policy, noise: Array, start: Array) -> Float[Array, "e horizon m"]:
+def _along(
+    problem: Problem, policy: Policy, noise: Float[Array, "e horizon k"], start: State
+) -> Float[Array, "e horizon m"]:
     """The actions of a policy along the noise, as a plan."""
     starts = jnp.broadcast_to(start, (len(noise), problem.state_size))
     path = roll(problem.exact, policy, jnp.swapaxes(noise, 0, 1), jax.random.key(0), starts)
@@ -101,7 +106,11 @@ def _along(problem: Problem, policy, noise: Array, start: Array) -> Float[Array,
 
 @eqx.filter_jit
 def _ascend(
-    problem: Problem, guesses: Float[Array, "g e horizon m"], noise: Array, start: Array, steps: int
+    problem: Problem,
+    guesses: Float[Array, "g e horizon m"],
+    noise: Float[Array, "e horizon k"],
+    start: State,
+    steps: int,
 ) -> tuple[Float[Array, " e"], Float[Array, "e horizon m"]]:
     """Projected gradient ascent on plans, which are fractions of the way between the bounds.
 
@@ -114,22 +123,24 @@ def _ascend(
         jnp.where(jnp.isfinite(high), 1, jnp.inf),
     )
 
-    def act(fraction, low, high):
+    def act(fraction: Action, low: Action, high: Action) -> Action:
         return within(low, high, fraction)
 
-    def every(model: Model, plans: Array):
-        def one(plan, xi):
+    def every(model: Model, plans: Float[Array, "any e horizon m"]) -> Trajectories:
+        def one(plan: Float[Array, "horizon m"], xi: Float[Array, "horizon k"]) -> Trajectories:
             return follow(model, act, plan, xi, start)
 
         return jax.vmap(jax.vmap(one), in_axes=(0, None))(plans, noise)
 
-    def total(plans: Array):
+    def total(
+        plans: Float[Array, "g e horizon m"],
+    ) -> tuple[Float[Array, ""], Float[Array, "g e"]]:
         returns = jnp.sum(every(problem.model, plans).rewards, axis=-1)
         return jnp.sum(returns), returns
 
     relaxed = problem.exact is not problem.model
 
-    def step(carry, _):
+    def step(carry: tuple[Array, optax.OptState, Array, Array], _: None) -> tuple[Any, None]:
         plans, state, best, best_plans = carry
         (_, returns), gradient = jax.value_and_grad(total, has_aux=True)(plans)
         if relaxed:

@@ -10,15 +10,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp.bounds import within
 from ilbo.mdp.evaluate import Evaluation, summarise
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.shapes import Action, Noise, State
 from ilbo.mdp.simple import POLICIES
-from ilbo.mdp.simulate import Trajectories, as_key, draw_noise, roll, step
+from ilbo.mdp.simulate import Policy, Trajectories, as_key, draw_noise, roll, step
 
 BATCH = 64
 """Noise sequences of one gradient step."""
@@ -71,7 +72,7 @@ def evaluation_noise(
     return jnp.swapaxes(draw_noise(problem.exact, noise_key, (problem.horizon, episodes)), 0, 1)
 
 
-def reference_policies(problem: Problem) -> list[Callable]:
+def reference_policies(problem: Problem) -> list[Policy]:
     """Simple policies to start an ascent from: the midpoint, and the heuristic if there is one."""
     names = ["midpoint"]
     if type(problem.exact).heuristic is not Model.heuristic:
@@ -79,20 +80,22 @@ def reference_policies(problem: Problem) -> list[Callable]:
     return [POLICIES[name](problem.exact) for name in names]
 
 
-def clip(planned: Array, low: Array, high: Array) -> Array:
+def clip(planned: Action, low: Action, high: Action) -> Action:
     return jnp.clip(planned, low, high)
 
 
 def follow(
     model: Model,
-    act: Callable[[Array, Array, Array], Array],
+    act: Callable[[Action, Action, Action], Action],
     plan: Float[Array, "horizon m"],
     noise: Float[Array, "horizon k"],
-    start: Float[Array, " n"],
+    start: State,
 ) -> Trajectories:
     """One episode along a plan; act(plan[t], low, high) is the action between the bounds there."""
 
-    def one(carry, inputs):
+    def one(
+        carry: tuple[State, Bool[Array, ""]], inputs: tuple[Action, Noise]
+    ) -> tuple[tuple[State, Bool[Array, ""]], tuple[Array, ...]]:
         state, alive = carry
         planned, xi = inputs
         action = act(planned, *model.bounds(state))
@@ -105,8 +108,10 @@ def follow(
     return Trajectories(jnp.concatenate([start[None], states]), *rest)
 
 
-def _mean_actions(problem: Problem, policy: Callable, start: Array) -> tuple[Array, Array]:
-    """Mean actions [horizon, m] of a policy over episodes, and the mean width of their bounds."""
+def _mean_actions(
+    problem: Problem, policy: Policy, start: State
+) -> tuple[Float[Array, "horizon m"], Float[Array, "horizon m"]]:
+    """Mean actions of a policy over episodes, and the mean width of their bounds."""
     key = jax.random.key(0)
     noise = draw_noise(problem.exact, key, (problem.horizon, BATCH))
     starts = jnp.broadcast_to(start, (BATCH, problem.state_size))
@@ -117,17 +122,24 @@ def _mean_actions(problem: Problem, policy: Callable, start: Array) -> tuple[Arr
 
 
 @eqx.filter_jit
-def _ascend(problem: Problem, guess: Array, width: Array, start: Array) -> tuple[Array, Array]:
-    """Ascends from a guess; the plan [horizon, m] and its mean return on the last batches."""
+def _ascend(
+    problem: Problem,
+    guess: Float[Array, "horizon m"],
+    width: Float[Array, "horizon m"],
+    start: State,
+) -> tuple[Float[Array, "horizon m"], Float[Array, ""]]:
+    """Ascends from a guess; the plan and its mean return on the last batches."""
     optimizer = optax.adam(optax.cosine_decay_schedule(RATE, STEPS))
 
-    def mean_return(shift, key):
+    def mean_return(shift: Float[Array, "horizon m"], key: Key[Array, ""]) -> Float[Array, ""]:
         noise = draw_noise(problem.model, key, (BATCH, problem.horizon))
         plan = guess + width * shift
         paths = jax.vmap(lambda xi: follow(problem.model, clip, plan, xi, start))(noise)
         return jnp.mean(jnp.sum(paths.rewards, axis=1))
 
-    def update(carry, key):
+    def update(
+        carry: tuple[Float[Array, "horizon m"], optax.OptState], key: Key[Array, ""]
+    ) -> tuple[tuple[Float[Array, "horizon m"], optax.OptState], Float[Array, ""]]:
         shift, state = carry
         value, gradient = jax.value_and_grad(mean_return)(shift, key)
         updates, state = optimizer.update(jax.tree.map(jnp.negative, gradient), state)

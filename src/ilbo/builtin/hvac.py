@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -9,6 +11,7 @@ from jaxtyping import Array, Float
 from ilbo.mdp.laws.gaussian import Gaussian
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Origin, Problem
+from ilbo.mdp.shapes import Action, Noise, State
 
 R_OUTSIDE, R_HALL, R_WALL = 4.0, 2.0, 1.5
 CAP, CAP_AIR, COST_AIR, TIME_DELTA = 80.0, 1.006, 1.0, 1.0
@@ -33,7 +36,7 @@ class HVAC(Model):
     """1 where the room has a wall to the hall."""
     law: Gaussian
 
-    def transition(self, state, action, noise):
+    def transition(self, state: State, action: Action, noise: Noise) -> State:
         rooms = len(state)
         temp_outside = OUTSIDE_MEAN + OUTSIDE_VARIANCE**0.5 * noise[:rooms]
         temp_hall = HALL_MEAN + HALL_VARIANCE**0.5 * noise[rooms:]
@@ -45,23 +48,23 @@ class HVAC(Model):
         )
         return state + TIME_DELTA / CAP * (heating + leak)
 
-    def reward(self, state, action, next_state):
+    def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
         uncomfortable = (state < TEMP_LOW) | (state > TEMP_UP)
         return -jnp.sum(
             action * COST_AIR + PENALTY * uncomfortable + 10 * jnp.abs(TEMP_MIDDLE - state)
         )
 
-    def bounds(self, state):
+    def bounds(self, state: State) -> tuple[Action, Action]:
         return jnp.zeros_like(state), jnp.full_like(state, AIR_MAX)
 
-    def heuristic(self, state):
+    def heuristic(self, state: State) -> Action:
         """The air that brings each room to the middle of its band in one step, noise aside."""
         drift = self.transition(state, jnp.zeros_like(state), jnp.zeros(self.law.size))
         per_air = TIME_DELTA / CAP * CAP_AIR * jnp.maximum(TEMP_AIR - state, 1e-3)
         return jnp.clip((TEMP_MIDDLE - drift) / per_air, 0.0, AIR_MAX)
 
 
-def hvac(name: str, facts: dict, origin: Origin) -> Problem:
+def hvac(name: str, facts: dict[str, Any], origin: Origin) -> Problem:
     rooms = facts["rooms"]
     adjacent = np.zeros((rooms, rooms), np.float32)
     for i, j in facts["adjacent"]:

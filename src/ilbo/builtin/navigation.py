@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -9,6 +11,7 @@ from jaxtyping import Array, Float
 from ilbo.mdp.laws.gaussian import Gaussian
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Origin, Problem
+from ilbo.mdp.shapes import Action, Noise, State
 
 
 class Navigation(Model):
@@ -24,32 +27,32 @@ class Navigation(Model):
     move_variance: Float[Array, " 2"]
     law = Gaussian(2)
 
-    def deceleration(self, location: Array) -> Array:
+    def deceleration(self, location: Float[Array, " 2"]) -> Float[Array, ""]:
         """Fraction of a move that is left at the location."""
         distances = jax.vmap(lambda center: _norm(location - center))(self.centers)
         return jnp.prod(2 / (1 + jnp.exp(-self.decays * distances)) - 1)
 
-    def transition(self, state, action, noise):
+    def transition(self, state: State, action: Action, noise: Noise) -> State:
         return state + self.deceleration(state) * action + jnp.sqrt(self.move_variance) * noise
 
-    def reward(self, state, action, next_state):
+    def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
         return -_norm(self.goal - state)
 
-    def bounds(self, state):
+    def bounds(self, state: State) -> tuple[Action, Action]:
         return -jnp.ones(2), jnp.ones(2)
 
-    def heuristic(self, state):
+    def heuristic(self, state: State) -> Action:
         """Straight at the goal on each axis, as far as a move goes."""
         return jnp.clip(self.goal - state, -1.0, 1.0)
 
 
-def _norm(vector: Array) -> Array:
+def _norm(vector: Float[Array, " n"]) -> Float[Array, ""]:
     """Euclidean norm with gradient 0, not NaN, at the origin."""
     square = jnp.sum(vector**2)
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
 
 
-def navigation(name: str, facts: dict, origin: Origin) -> Problem:
+def navigation(name: str, facts: dict[str, Any], origin: Origin) -> Problem:
     model = Navigation(
         goal=jnp.array(facts["goal"]),
         centers=jnp.array([zone["center"] for zone in facts["zones"]]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -10,6 +12,7 @@ from ilbo.errors import UserError
 from ilbo.mdp.laws.gamma import Gamma
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Origin, Problem
+from ilbo.mdp.shapes import Action, Noise, State
 
 EVAPORATION = 0.05
 LOW_PENALTY, HIGH_PENALTY = -5.0, -10.0
@@ -28,7 +31,7 @@ class Reservoir(Model):
     upper: Float[Array, " n"]
     law: Gamma
 
-    def transition(self, state, action, noise):
+    def transition(self, state: State, action: Action, noise: Noise) -> State:
         rain = self.rain_scale * noise
         evaporated = EVAPORATION * (state / self.capacity) ** 2 * state
         overflow = jnp.maximum(0.0, state - action - self.capacity)
@@ -36,20 +39,20 @@ class Reservoir(Model):
         inflow = jnp.concatenate([jnp.zeros(1), leaving[:-1]])
         return jnp.maximum(0.0, state + rain - evaporated - leaving + inflow)
 
-    def reward(self, state, action, next_state):
+    def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
         below = jnp.maximum(0.0, self.lower - next_state)
         above = jnp.maximum(0.0, next_state - self.upper)
         return jnp.sum(LOW_PENALTY * below + HIGH_PENALTY * above)
 
-    def bounds(self, state):
+    def bounds(self, state: State) -> tuple[Action, Action]:
         return jnp.zeros_like(state), jnp.maximum(state, 0.0)
 
-    def heuristic(self, state):
+    def heuristic(self, state: State) -> Action:
         """Release what is above 1.3 times the lower bound."""
         return jnp.clip(state - 1.3 * self.lower, 0.0, state)
 
 
-def chain(name: str, facts: dict, origin: Origin) -> Problem:
+def chain(name: str, facts: dict[str, Any], origin: Origin) -> Problem:
     capacity = jnp.array(facts["max_res_cap"])
     size = len(capacity)
     model = Reservoir(

@@ -10,6 +10,8 @@ from ilbo.cli.output import note
 from ilbo.mdp.numbers import precise
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from ilbo.planning.records import Record
 
 
@@ -61,7 +63,7 @@ class TrainingProgress:
         return f"{speed:.3g} episodes/s  {left // 60}:{left % 60:02} left"
 
 
-def _bar():
+def _bar() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 

@@ -8,9 +8,16 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ilbo.planning.config import ILBO
+
+if TYPE_CHECKING:
+    from ilbo.baselines import Limit
+    from ilbo.mdp.evaluate import Evaluation
+    from ilbo.mdp.problem import Problem
+    from ilbo.mdp.simulate import Policy
+    from ilbo.planning.records import Plan
 
 Planner = Literal["ilbo", "through-time", "hindsight", "straight-line", "heuristic"]
 
@@ -123,19 +130,19 @@ def perform(arm: Arm, seeds: Sequence[int]) -> list[Result]:
     return _PERFORMERS[arm.planner](arm, problem, tuple(seeds))
 
 
-def _ilbo(arm: Arm, problem, seeds) -> list[Result]:
+def _ilbo(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Result]:
     import ilbo
 
     return _of_plan(arm, ilbo.plan(problem, ilbo.ILBO(**arm.settings), seeds=seeds))
 
 
-def _through_time(arm: Arm, problem, seeds) -> list[Result]:
+def _through_time(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Result]:
     from ilbo.baselines import ThroughTime, plan_through_time
 
     return _of_plan(arm, plan_through_time(problem, ThroughTime(**arm.settings), seeds=seeds))
 
 
-def _of_plan(arm: Arm, plan) -> list[Result]:
+def _of_plan(arm: Arm, plan: Plan) -> list[Result]:
     from ilbo.runs.results import evaluate_fresh
     from ilbo.storage.environment import environment
 
@@ -164,7 +171,7 @@ def _of_plan(arm: Arm, plan) -> list[Result]:
     ]
 
 
-def _from(arm: Arm, problem, policy, start: Iterable[float]) -> float:
+def _from(arm: Arm, problem: Problem, policy: Policy, start: Iterable[float]) -> float:
     from ilbo.mdp.evaluate import evaluate
     from ilbo.runs.results import fresh_key
 
@@ -176,13 +183,13 @@ def _finite(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(v if math.isfinite(v) else -3e38 for v in values)
 
 
-def _hindsight(arm: Arm, problem, seeds) -> list[Result]:
+def _hindsight(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Result]:
     from ilbo.baselines import hindsight
     from ilbo.runs.results import fresh_key
 
     episodes = min(arm.fresh, LIMIT_EPISODES)
 
-    def limit(start=None):
+    def limit(start: tuple[float, ...] | None = None) -> Limit:
         return hindsight(problem, fresh_key(), episodes, start, **arm.settings)
 
     own = limit()
@@ -190,11 +197,11 @@ def _hindsight(arm: Arm, problem, seeds) -> list[Result]:
     return [_yardstick(own.mean, own.standard_error, starts)]
 
 
-def _straight_line(arm: Arm, problem, seeds) -> list[Result]:
+def _straight_line(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Result]:
     from ilbo.baselines import straight_line
     from ilbo.runs.results import fresh_key
 
-    def earned(start=None):
+    def earned(start: tuple[float, ...] | None = None) -> Evaluation:
         return straight_line(problem, fresh_key(), arm.fresh, start).evaluation
 
     own = earned()
@@ -202,7 +209,7 @@ def _straight_line(arm: Arm, problem, seeds) -> list[Result]:
     return [_yardstick(own.mean, own.std / arm.fresh**0.5, starts)]
 
 
-def _heuristic(arm: Arm, problem, seeds) -> list[Result]:
+def _heuristic(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Result]:
     from ilbo.mdp.simple import Heuristic
     from ilbo.runs.results import evaluate_fresh
 
@@ -234,7 +241,7 @@ def _yardstick(final: float, standard_error: float, starts: tuple[float, ...]) -
     )
 
 
-_PERFORMERS: dict[str, Callable[..., list[Result]]] = {
+_PERFORMERS: dict[Planner, Callable[[Arm, Problem, tuple[int, ...]], list[Result]]] = {
     "ilbo": _ilbo,
     "through-time": _through_time,
     "hindsight": _hindsight,

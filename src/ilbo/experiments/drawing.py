@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from ilbo.experiments.arms import Arm, Result
 from ilbo.experiments.study import Study
@@ -14,6 +15,7 @@ from ilbo.plots.canvas import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RED, thou
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 COLORS = {"ILBO": BLUE, "tf-mdp": ORANGE, "tf-mdp, tuned": GREEN}
 CYCLE = (BLUE, ORANGE, GREEN, RED, PURPLE, INK, "#56b4e9", "#8c6d1f", MUTED)
@@ -29,8 +31,10 @@ def style(study: Study, arm: Arm) -> dict[str, Any]:
     return {"color": COLORS[arm.label], "ls": DASHES[place], "lw": 1.7}
 
 
-def common_grid(runs: Sequence[Result], field: str) -> tuple[np.ndarray, np.ndarray]:
-    """Episodes [t] and the values of a field [runs, t], as far as all runs were tested."""
+def common_grid(
+    runs: Sequence[Result], field: str
+) -> tuple[Int[np.ndarray, " t"], Float[np.ndarray, "runs t"]]:
+    """Episodes and the values of a field, as far as all runs were tested."""
     shortest = min(len(run.episodes) for run in runs)
     values = np.array([getattr(run, field)[:shortest] for run in runs], float)
     return np.array(runs[0].episodes[:shortest]), values
@@ -46,7 +50,7 @@ def reward_axis(ax: Axes, rewards: Sequence[float]) -> None:
     ax.yaxis.set_major_formatter(lambda cost, _: thousands(-cost))
 
 
-def cost_axis(ax: Axes, costs: Sequence[float] | np.ndarray) -> None:
+def cost_axis(ax: Axes, costs: Sequence[float] | Float[np.ndarray, " n"]) -> None:
     """A logarithmic axis of costs with ticks at round numbers."""
     low, high = float(np.min(costs)) / 1.15, float(np.max(costs)) * 1.15
     ax.set_yscale("log")
@@ -103,8 +107,10 @@ def legend_under(figure: Figure, handles: list) -> None:
     )
 
 
-def mean_with_band(ax: Axes, x: np.ndarray, values: np.ndarray, **line: Any) -> None:
-    """Mean cost over runs [runs, t] and one standard deviation on each side."""
+def mean_with_band(
+    ax: Axes, x: Int[np.ndarray, " t"], values: Float[np.ndarray, "runs t"], **line: Any
+) -> None:
+    """Mean cost over runs and one standard deviation on each side."""
     middle = values.mean(axis=0)
     spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
     label = line.pop("label", None)
@@ -121,7 +127,7 @@ def mean_with_band(ax: Axes, x: np.ndarray, values: np.ndarray, **line: Any) -> 
     )
 
 
-def legend_entry(label: str, **line: Any):
+def legend_entry(label: str, **line: Any) -> Line2D:
     from matplotlib.lines import Line2D
 
     return Line2D([], [], label=label, **line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from ilbo.experiments.statistics import largest_drop, mean, probability_of_impro
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
 from ilbo.planning.config import ILBO
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Estimators of the bound's gradient"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
@@ -89,7 +92,7 @@ def report(study: Study) -> str:
     )
 
 
-def _figure(study: Study):
+def _figure(study: Study) -> Figure:
     from ilbo.experiments.drawing import CYCLE, common_grid, legend_entry, legend_under, reward_axis
     from ilbo.plots.canvas import dress, new_figure
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import probability_of_improvement, spread
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Generalisation to new start states"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
@@ -113,7 +117,7 @@ def report(study: Study) -> str:
     )
 
 
-def _figure(study: Study):
+def _figure(study: Study) -> Figure:
     from ilbo.experiments.drawing import LIMIT_STYLE, cost_axis, legend_entry, legend_under
     from ilbo.plots.canvas import BLUE, INK, ORANGE, dress, new_figure, thousands
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,8 +12,14 @@ from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, spread
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 TITLE = "Epochs and batches of tf-mdp"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
+
+Cell = tuple[Arm, int, list[float]]
+"""Arm, epochs (0 for ILBO) and the cost of each run's best policy after that many."""
 
 
 def arms(scale: Scale) -> list[Arm]:
@@ -34,12 +41,11 @@ def arms(scale: Scale) -> list[Arm]:
     return chosen
 
 
-def _with(arm: Arm, label: str, changes: dict) -> Arm:
+def _with(arm: Arm, label: str, changes: dict[str, Any]) -> Arm:
     return replace(arm, label=label, settings={**arm.settings, **changes})
 
 
-def _cells(study: Study) -> list[tuple[Arm, int, list[float]]]:
-    """Arm, epochs (0 for ILBO) and the cost of each run's best policy after that many."""
+def _cells(study: Study) -> list[Cell]:
     cells = []
     for arm in study.arms:
         runs = study.of(arm)
@@ -107,7 +113,7 @@ def report(study: Study) -> str:
     )
 
 
-def _figure(study: Study, cells):
+def _figure(study: Study, cells: list[Cell]) -> Figure:
     from ilbo.experiments.drawing import cost_axis, legend_under
     from ilbo.plots.canvas import BLUE, GREEN, INK, ORANGE, dress, new_figure
 
@@ -142,7 +148,7 @@ def _figure(study: Study, cells):
             )
             ax.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
             ax.grid(False, axis="x")
-            edges = [np.mean(costs) + spread(costs) for _, _, costs in here]
+            edges = [float(np.mean(costs) + spread(costs)) for _, _, costs in here]
             cost_axis(ax, [*edges, *(min(costs) for _, _, costs in here)])
     from matplotlib.patches import Patch
 

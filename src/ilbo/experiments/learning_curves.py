@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, reach, spread
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Learning curves"
 SEEDS = {"smoke": 2, "small": 2, "paper": 10}
@@ -138,7 +142,7 @@ def sample_table(study: Study) -> str:
     return markdown_table(columns, rows.values())
 
 
-def _figure(study: Study):
+def _figure(study: Study) -> Figure:
     from ilbo.experiments.drawing import (
         HAND_STYLE,
         LIMIT_STYLE,

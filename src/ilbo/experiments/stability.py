@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ilbo.experiments.arms import Arm, Result
@@ -9,6 +11,9 @@ from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import largest_drop, mean, probability_of_improvement
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Stability of training"
 SEEDS = {"smoke": 2, "small": 4, "paper": 10}
@@ -88,7 +93,7 @@ def _comparison(study: Study) -> str:
     return "\n\n".join(lines)
 
 
-def _figure(study: Study):
+def _figure(study: Study) -> Figure:
     from ilbo.experiments.drawing import COLORS, reward_axis
     from ilbo.plots.canvas import dress, new_figure
 

@@ -7,7 +7,7 @@ does not depend on the input is computed here and becomes a constant of the grap
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import jax
 import numpy as np
@@ -138,7 +138,7 @@ class _Converter:
             )
         return rule(equation, *inputs)
 
-    def reduced(self, operator: str, x: Value, axes: Sequence[int]) -> Value:
+    def reduced(self, operator: str, x: Value, axes: Sequence[SupportsIndex]) -> Value:
         if not axes:  # ONNX takes an empty list for all axes
             return x
         return self.emit(operator, x, np.array(axes, np.int64), keepdims=0)

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
@@ -44,7 +45,7 @@ class ExportedPolicy:
         self._many = jax.jit(exported.call)
         self._one = jax.jit(lambda state: exported.call(state[None])[0])
 
-    def __call__(self, state: Any) -> jax.Array:
+    def __call__(self, state: Any) -> Float[Array, "*batch m"]:
         state = np.asarray(state, np.float32)
         if state.ndim not in (1, 2) or state.shape[-1] != self.state_size:
             raise UserError(
@@ -145,7 +146,9 @@ def _stablehlo(policy: Policy, problem: Problem) -> bytes:
     return bytes(export.export(function, platforms=PLATFORMS)(states).serialize())
 
 
-def _run_stablehlo(data: bytes, states: np.ndarray) -> np.ndarray:
+def _run_stablehlo(
+    data: bytes, states: Float[np.ndarray, "batch n"]
+) -> Float[np.ndarray, "batch m"]:
     return np.asarray(_jax_export().deserialize(bytearray(data)).call(states))
 
 
@@ -163,14 +166,16 @@ def _onnx(policy: Policy, problem: Problem) -> bytes:
     return convert(jax.vmap(policy), problem.state_size, "policy").SerializeToString()
 
 
-def _run_onnx(data: bytes, states: np.ndarray) -> np.ndarray:
+def _run_onnx(data: bytes, states: Float[np.ndarray, "batch n"]) -> Float[np.ndarray, "batch m"]:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, {"state": states})[0])
 
 
-def _check(kind: str, wanted: np.ndarray, got: np.ndarray) -> float:
+def _check(
+    kind: str, wanted: Float[np.ndarray, "batch m"], got: Float[np.ndarray, "batch m"]
+) -> float:
     """The largest difference, or an error where it is too large to be rounding."""
     difference = float(np.max(np.abs(got - wanted)))
     scale = max(1.0, float(np.max(np.abs(wanted))))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.shapes import Action, State
 
 
-def within(low: Array, high: Array, fraction: Array | float) -> Array:
+def within(
+    low: Float[Array, "*b"], high: Float[Array, "*b"], fraction: Float[Array, "*b"] | float
+) -> Float[Array, "*b"]:
     """The action at the fraction of the way from low to high, missing bounds replaced."""
     has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
     bottom = jnp.where(has_low, low, jnp.where(has_high, high - 1, -1.0))
@@ -18,7 +21,9 @@ def within(low: Array, high: Array, fraction: Array | float) -> Array:
     return bottom + fraction * (top - bottom)
 
 
-def into_bounds(x: Array, low: Array, high: Array) -> Array:
+def into_bounds(
+    x: Float[Array, "*b"], low: Float[Array, "*b"], high: Float[Array, "*b"]
+) -> Float[Array, "*b"]:
     """Maps real numbers into [low, high]; a bound may be infinite.
 
     Between two bounds by a logistic curve, beyond a single one by softplus, else unchanged.
@@ -30,7 +35,9 @@ def into_bounds(x: Array, low: Array, high: Array) -> Array:
     return jnp.where(has_low & has_high, both, jnp.where(has_low | has_high, one, x))
 
 
-def in_units_of_bounds(action: Array, low: Array, high: Array) -> Array:
+def in_units_of_bounds(
+    action: Float[Array, "*b"], low: Float[Array, "*b"], high: Float[Array, "*b"]
+) -> Float[Array, "*b"]:
     """Maps [low, high] onto [−1, 1]; where a bound is infinite, or the two are equal, x − bound."""
     has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
     floor, ceiling = jnp.where(has_low, low, 0.0), jnp.where(has_high, high, 0.0)
@@ -43,10 +50,10 @@ def in_units_of_bounds(action: Array, low: Array, high: Array) -> Array:
 class FixedBounds(eqx.Module):
     """Bounds that do not depend on the state: all that a policy needs of such a model."""
 
-    low: Array
-    high: Array
+    low: Action
+    high: Action
 
-    def bounds(self, state: Array) -> tuple[Array, Array]:
+    def bounds(self, state: State) -> tuple[Action, Action]:
         return self.low, self.high
 
 

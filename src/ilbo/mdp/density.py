@@ -14,37 +14,39 @@ is zero in 32 bits.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ilbo.mdp.laws.law import Law
+from ilbo.mdp.shapes import Action, Noise, State
 
 
+@runtime_checkable
 class Driven(Protocol):
     """All that the rule needs of a model."""
 
     @property
     def law(self) -> Law: ...
 
-    def transition(self, state: Array, action: Array, noise: Array) -> Array: ...
+    def transition(self, state: State, action: Action, noise: Noise) -> State: ...
 
 
-def affine(model: Driven, state: Array, action: Array) -> tuple[Array, Array]:
-    """c [n] and J [n, k] of s' = c + J ξ."""
+def affine(model: Driven, state: State, action: Action) -> tuple[State, Float[Array, "n k"]]:
+    """c and J of s' = c + J ξ."""
     reference = model.law.reference
     moved, jacobian = value_and_jacobian(model, state, action, reference)
     return moved - jacobian @ reference, jacobian
 
 
 def value_and_jacobian(
-    model: Driven, state: Array, action: Array, noise: Array
-) -> tuple[Array, Array]:
-    """The next state [n] and its Jacobian [n, k] in the noise."""
+    model: Driven, state: State, action: Action, noise: Noise
+) -> tuple[State, Float[Array, "n k"]]:
+    """The next state and its Jacobian in the noise."""
 
-    def twice(noise):
+    def twice(noise: Noise) -> tuple[State, State]:
         moved = model.transition(state, action, noise)
         return moved, moved
 
@@ -52,7 +54,7 @@ def value_and_jacobian(
     return moved, jacobian
 
 
-def log_density(model: Driven, state: Array, action: Array, next_state: Array) -> Float[Array, ""]:
+def log_density(model: Driven, state: State, action: Action, next_state: State) -> Float[Array, ""]:
     """ln T(s, a, s') by the rule above. That the rule applies is what `check` makes sure of."""
     c, jacobian = affine(model, state, action)
     residual = next_state - c
@@ -78,7 +80,9 @@ def log_density(model: Driven, state: Array, action: Array, next_state: Array) -
     return total + normal + 0.5 * jnp.log(2 * jnp.pi) * jnp.sum(single)
 
 
-def _normal(residual: Array, jacobian: Array, unit_rows: Array | None = None) -> Array:
+def _normal(
+    residual: State, jacobian: Float[Array, "n k"], unit_rows: Bool[Array, " n"] | None = None
+) -> Float[Array, ""]:
     covariance = jacobian @ jacobian.T
     if unit_rows is not None:
         covariance += jnp.diag(unit_rows.astype(covariance.dtype))

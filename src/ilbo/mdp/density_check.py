@@ -13,6 +13,7 @@ from ilbo.mdp import sampling
 from ilbo.mdp.density import value_and_jacobian
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.shapes import Action, Noise, State
 
 
 def reasons(problem: Problem, probes: int = 16) -> dict[str, str | None]:
@@ -67,7 +68,7 @@ def _probe(problem: Problem, probes: int) -> tuple[Array, ...]:
     key_state, key_action, key_noise = jax.random.split(jax.random.key(0), 3)
     states = problem.starts(key_state, (probes,)).at[0].set(problem.initial_state)
 
-    def probe(state, unit, noise):
+    def probe(state: State, unit: Action, noise: Noise) -> tuple[Array, ...]:
         low, high = model.bounds(state)
         low, high = jnp.maximum(low, -1e3), jnp.minimum(high, 1e3)
         action = low + unit * (high - low)

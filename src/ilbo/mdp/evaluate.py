@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp.bootstrap import bootstrap
@@ -29,11 +30,11 @@ class Evaluation:
     discounted_std: float
     violations: float
     """Mean number of broken constraints an episode, beyond the action bounds."""
-    returns: np.ndarray = field(repr=False)
-    """[episodes] the return of each."""
-    discounted_returns: np.ndarray = field(repr=False)
+    returns: Float[np.ndarray, " episodes"] = field(repr=False)
+    """The return of each."""
+    discounted_returns: Float[np.ndarray, " episodes"] = field(repr=False)
 
-    def quantiles(self, at=(0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
+    def quantiles(self, at: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
         return {q: float(np.quantile(self.returns, q)) for q in at}
 
 

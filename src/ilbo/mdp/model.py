@@ -12,14 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from ilbo.errors import UserError
 from ilbo.mdp import density
 from ilbo.mdp.laws.law import Law
-
-State = Float[Array, " n"]
-
-
-Action = Float[Array, " m"]
-
-
-Noise = Float[Array, " k"]
+from ilbo.mdp.shapes import Action, Noise, State
 
 
 class Model(eqx.Module):

@@ -16,7 +16,8 @@ from jaxtyping import Array, Float, Key
 from ilbo.errors import UserError
 from ilbo.mdp import sampling
 from ilbo.mdp.laws.law import Law
-from ilbo.mdp.model import Model, State
+from ilbo.mdp.model import Model
+from ilbo.mdp.shapes import State
 
 
 class Origin(NamedTuple):
@@ -124,8 +125,8 @@ class Problem(eqx.Module):
     def action_size(self) -> int:
         return len(self.action_names)
 
-    def starts(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Array:
-        """Start states drawn uniformly from the region, [*shape, n]."""
+    def starts(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape n"]:
+        """Start states drawn uniformly from the region."""
         return self.in_region(sampling.uniform(key, (*shape, self.state_size)))
 
     def in_region(self, units: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
@@ -133,8 +134,8 @@ class Problem(eqx.Module):
         low, high = self.region
         return low + units * (high - low)
 
-    def check_start(self, start: Any) -> Array:
-        """The start state(s) as an array [n] or [episodes, n], or a `UserError`."""
+    def check_start(self, start: Any) -> Float[Array, "*episodes n"]:
+        """The start state, or one for each episode, as an array, or a `UserError`."""
         try:
             state = jnp.asarray(start, jnp.float32)
         except (TypeError, ValueError):
@@ -192,7 +193,7 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield str(id(value)).encode()
 
 
-def _box(box: tuple[Any, Any], shape: tuple[int, ...], name: str, what: str):
+def _box(box: tuple[Any, Any], shape: tuple[int, ...], name: str, what: str) -> tuple[State, State]:
     try:  # in NumPy, where a small operation need not be compiled first
         low, high = (np.broadcast_to(np.asarray(b, np.float32), shape) for b in box)
     except ValueError:
@@ -206,7 +207,7 @@ def _box(box: tuple[Any, Any], shape: tuple[int, ...], name: str, what: str):
     return jnp.asarray(low), jnp.asarray(high)
 
 
-def _check_shapes(model: Model, state: Array, name: str) -> int:
+def _check_shapes(model: Model, state: State, name: str) -> int:
     """Traces the model once; returns the number of action components or says what disagrees."""
     if not isinstance(getattr(model, "law", None), Law):
         raise UserError(
@@ -214,7 +215,7 @@ def _check_shapes(model: Model, state: Array, name: str) -> int:
             f"for example `law = ilbo.Gaussian({state.size})`."
         )
 
-    def step(key):
+    def step(key: Key[Array, ""]) -> tuple[Array, Array, Array, Array]:
         low, high = model.bounds(state)
         low, high = jnp.asarray(low), jnp.asarray(high)
         action = jnp.where(jnp.isfinite(low), low, jnp.where(jnp.isfinite(high), high, 0.0))

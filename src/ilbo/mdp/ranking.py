@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from ilbo.mdp.bootstrap import interval, resample
 from ilbo.mdp.numbers import precise, precise_interval
@@ -31,7 +32,7 @@ class Ranking:
     verdict: str
 
 
-def rank(returns: Mapping[str, Sequence[np.ndarray]]) -> Ranking:
+def rank(returns: Mapping[str, Sequence[Float[np.ndarray, " episodes"]]]) -> Ranking:
     """Ranks contenders by their mean return.
 
     Args:
@@ -60,7 +61,9 @@ def rank(returns: Mapping[str, Sequence[np.ndarray]]) -> Ranking:
     return Ranking(entries, _verdict(entries, same))
 
 
-def _resample(tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _resample(
+    tables: Mapping[str, Float[np.ndarray, "_ episodes"]],
+) -> dict[str, Float[np.ndarray, " resamples"]]:
     """Bootstrap means [resamples] of each table, with the same episodes drawn for all."""
 
     def means(episodes: np.ndarray, *seeds: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Many random draws at once, quickly on a CPU: what the laws of `ilbo.mdp.laws` are sampled with.
+"""Many random draws at once, quickly on a CPU: what the laws of noise are sampled with.
 
 The generator is Threefry-2x32, the one behind JAX's keys, written out as one elementwise expression
 that compiles to a single vectorised loop (`jax.random` runs its 20 rounds as a loop over arrays,
@@ -13,7 +13,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, UInt32
+from jaxtyping import Array, Bool, Float, Integer, Key, UInt32
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -22,9 +22,12 @@ _FEW = 2**14
 _ROUNDS = 64
 """Proposals for an element: one in 20 is refused at most, so that a sound shape never needs all."""
 
+Proposed = tuple[Float[Array, "rows 8"], Bool[Array, "rows 8"], UInt32[Array, ""]]
+"""Draws, which of them are accepted, and the next unused stream."""
+
 
 def words(
-    key: Key[Array, ""], count: int, stream: int | Int[Array, ""] = 0
+    key: Key[Array, ""], count: int, stream: int | Integer[Array, ""] = 0
 ) -> tuple[UInt32[Array, " count"], UInt32[Array, " count"]]:
     """Two independent words of 32 random bits for each element of a numbered stream of the key."""
     data = jax.random.key_data(key)
@@ -70,7 +73,7 @@ def standard_gamma(key: Key[Array, ""], shape: Float[Array, "*n"]) -> Float[Arra
         draw, accepted = _propose_gamma(key, rows, 1)
     draw = _redraw(key, rows, draw, accepted, jnp.uint32(2))[0].ravel()[: wanted.size]
 
-    def shrink(draw):
+    def shrink(draw: Float[Array, " n"]) -> Float[Array, " n"]:
         # Gamma(k) is Gamma(k + 1) U^(1/k).
         return jnp.where(
             wanted < 1, draw * uniform(key, wanted.shape) ** (1 / jnp.minimum(wanted, 1.0)), draw
@@ -96,11 +99,16 @@ def _redraw(
     rows = len(shape)
     gathered = rows if rows <= _FEW else max(rows // share, _FEW // 4)
 
-    def propose(shape, draw, accepted, stream):
+    def propose(
+        shape: Float[Array, "part 8"],
+        draw: Float[Array, "part 8"],
+        accepted: Bool[Array, "part 8"],
+        stream: UInt32[Array, ""],
+    ) -> Proposed:
         proposal, good = _propose_gamma(key, shape, stream)
         return jnp.where(accepted, draw, proposal), accepted | good, stream + 1
 
-    def again(carry):
+    def again(carry: Proposed) -> Proposed:
         draw, accepted, stream = carry
         if gathered == rows:
             return propose(shape, draw, accepted, stream)
@@ -113,7 +121,7 @@ def _redraw(
         draw = draw.at[index].set(draw_part, mode="drop")
         return draw, accepted.at[index].set(True, mode="drop"), stream
 
-    def unsettled(carry):
+    def unsettled(carry: tuple[Array, Array, Array]) -> Bool[Array, ""]:
         _, accepted, now = carry
         left = ~jnp.all(accepted)
         # Each gathering settles its rows for good: only the proposing itself could go on for ever.
@@ -124,8 +132,8 @@ def _redraw(
 
 
 def _propose_gamma(
-    key: Key[Array, ""], shape: Float[Array, "rows 8"], stream: int | Int[Array, ""]
-) -> tuple[Float[Array, "rows 8"], Bool[Array, "rows 8"]]:
+    key: Key[Array, ""], shape: Float[Array, "*n"], stream: int | Integer[Array, ""]
+) -> tuple[Float[Array, "*n"], Bool[Array, "*n"]]:
     """One proposal for each shape >= 1, and whether it is accepted."""
     a, b = (word.reshape(shape.shape) for word in words(key, shape.size, stream))
     x, u = _normal(a), _uniform(b)

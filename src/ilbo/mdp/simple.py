@@ -10,6 +10,7 @@ from jaxtyping import Array, Key
 from ilbo.mdp import sampling
 from ilbo.mdp.bounds import within
 from ilbo.mdp.model import Model
+from ilbo.mdp.shapes import Action, State
 from ilbo.mdp.simulate import Policy
 
 
@@ -18,7 +19,7 @@ class Midpoint(eqx.Module):
 
     model: Model
 
-    def __call__(self, state: Array) -> Array:
+    def __call__(self, state: State) -> Action:
         low, high = self.model.bounds(state)
         return within(low, high, 0.5)
 
@@ -29,7 +30,7 @@ class Random(eqx.Module):
     model: Model
     stochastic = True
 
-    def __call__(self, state: Array, key: Key[Array, ""]) -> Array:
+    def __call__(self, state: State, key: Key[Array, ""]) -> Action:
         low, high = self.model.bounds(state)
         return within(low, high, sampling.uniform(key, low.shape))
 
@@ -39,7 +40,7 @@ class Heuristic(eqx.Module):
 
     model: Model
 
-    def __call__(self, state: Array) -> Array:
+    def __call__(self, state: State) -> Action:
         return self.model.heuristic(state)
 
 

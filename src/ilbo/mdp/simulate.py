@@ -22,18 +22,21 @@ Policy = Callable[..., Array]
 class Trajectories(eqx.Module):
     """Simulated episodes. After a terminal state, rewards are 0 and the state stays the same."""
 
-    states: Float[Array, "episodes horizon+1 n"]
-    actions: Float[Array, "episodes horizon m"]
-    rewards: Float[Array, "episodes horizon"]
-    alive: Bool[Array, "episodes horizon"]
+    states: Float[Array, "*episodes visited n"]
+    """The start and the state after each action: one more than there are actions."""
+    actions: Float[Array, "*episodes horizon m"]
+    rewards: Float[Array, "*episodes horizon"]
+    alive: Bool[Array, "*episodes horizon"]
     """Whether the episode was still running when the action was taken."""
-    violations: Int[Array, "episodes horizon"]
+    violations: Int[Array, "*episodes horizon"]
     """Constraints beyond the action bounds that the action broke."""
 
 
 @eqx.filter_jit
-def draw_noise(model: Model, key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
-    """Noise for many steps at once, [*shape, k]."""
+def draw_noise(
+    model: Model, key: Key[Array, ""], shape: tuple[int, ...]
+) -> Float[Array, "*shape k"]:
+    """Noise for many steps at once."""
     if type(model).noise is Model.noise:
         return model.law.sample(key, shape)
     keys = jax.random.split(key, shape)
@@ -52,7 +55,9 @@ def as_key(key: Key[Array, ""] | int) -> Key[Array, ""]:
     return jax.random.key(key)
 
 
-def act(model: Model, policy, states: Float[Array, "b n"], key) -> Float[Array, "b m"]:
+def act(
+    model: Model, policy: Policy, states: Float[Array, "b n"], key: Key[Array, ""]
+) -> Float[Array, "b m"]:
     """The policy's actions, clipped into the bounds; the key is for stochastic policies."""
     if getattr(policy, "stochastic", False):
         actions = jax.vmap(policy)(states, jax.random.split(key, len(states)))
@@ -81,10 +86,19 @@ def step(
 
 
 @eqx.filter_jit
-def roll(model, policy, noise, key, starts) -> Trajectories:
-    """Episodes along the noise [horizon, episodes, k]; the key is for stochastic policies."""
+def roll(
+    model: Model,
+    policy: Policy,
+    noise: Float[Array, "horizon b k"],
+    key: Key[Array, ""],
+    starts: Float[Array, "b n"],
+) -> Trajectories:
+    """Episodes along the noise; the key is for stochastic policies."""
 
-    def one(carry, inputs):
+    def one(
+        carry: tuple[Float[Array, "b n"], Bool[Array, " b"]],
+        inputs: tuple[Float[Array, "b k"], Key[Array, ""]],
+    ) -> tuple[tuple[Float[Array, "b n"], Bool[Array, " b"]], tuple[Array, ...]]:
         states, alive = carry
         xi, k = inputs
         actions = act(model, policy, states, k)
@@ -105,7 +119,7 @@ class Trial(NamedTuple):
     starts: Float[Array, "b n"]
 
 
-def returns(problem: Problem, policy, trial: Trial) -> Float[Array, " b"]:
+def returns(problem: Problem, policy: Policy, trial: Trial) -> Float[Array, " b"]:
     """The returns of a deterministic policy on the exact model.
 
     An episode with an action, state or reward that is not finite counts as −inf, so that no choice

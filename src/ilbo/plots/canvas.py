@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from ilbo.errors import UserError
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -72,10 +74,13 @@ def thousands(value: float, _position: object = None) -> str:
     return digits.replace("-", "−")
 
 
-def quantiles(values: np.ndarray, alive: np.ndarray | None = None) -> np.ndarray:
-    """The quantiles `BANDS` over episodes: [episodes, steps, k] → [5, steps, k].
+def quantiles(
+    values: Float[np.ndarray, "episodes steps k"],
+    alive: Bool[np.ndarray, "episodes steps"] | None = None,
+) -> Float[np.ndarray, "5 steps k"]:
+    """The quantiles `BANDS` over episodes.
 
-    Steps of ended episodes (alive [episodes, steps] false) do not count; where all have ended, NaN.
+    Steps of ended episodes (those not alive) do not count; where all have ended, NaN.
     """
     if alive is None:
         return np.quantile(values, BANDS, axis=0)
@@ -86,8 +91,14 @@ def quantiles(values: np.ndarray, alive: np.ndarray | None = None) -> np.ndarray
     return result
 
 
-def band(ax: Axes, steps: np.ndarray, levels: np.ndarray, color: str, **style: Any) -> None:
-    """Median, quartiles and 5 to 95 % of one component; levels [5, steps]."""
+def band(
+    ax: Axes,
+    steps: Int[np.ndarray, " steps"],
+    levels: Float[np.ndarray, "5 steps"],
+    color: str,
+    **style: Any,
+) -> None:
+    """Median, quartiles and 5 to 95 % of one component."""
     low, lower, median, upper, high = levels
     step = style.get("drawstyle", "").replace("steps-", "") or None
     ax.fill_between(steps, low, high, color=color, alpha=0.16, linewidth=0, step=step)
@@ -95,7 +106,7 @@ def band(ax: Axes, steps: np.ndarray, levels: np.ndarray, color: str, **style: A
     ax.plot(steps, median, color=color, linewidth=1.4, **style)
 
 
-def band_handles(color: str) -> list:
+def band_handles(color: str) -> list[Artist]:
     """Legend entries for `band`."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -123,7 +134,7 @@ def legend_below(figure: Figure, handles: list) -> None:
     )
 
 
-def save(figure: Figure, path: str | Path | IO[bytes], format: str | None = None) -> None:
+def save(figure: Figure, path: str | Path | io.BytesIO, format: str | None = None) -> None:
     """Writes the figure; the file's ending is its format. SVG keeps its text as text."""
     import matplotlib
 
@@ -141,7 +152,7 @@ def save(figure: Figure, path: str | Path | IO[bytes], format: str | None = None
             figure.savefig(path, dpi=72 if format == "svg" else 160, format=format)
 
 
-def _save_png(figure: Figure, path: str | Path | IO[bytes]) -> None:
+def _save_png(figure: Figure, path: str | Path | io.BytesIO) -> None:
     """With a palette of 256 colours, in less than half the bytes."""
     from PIL import Image
 

@@ -21,8 +21,11 @@ from ilbo.plots.grid import MOST, columns_for
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ilbo.mdp.problem import Problem
+    from ilbo.mdp.simulate import Policy, Trajectories
 
-def draw(problem, policy, simulated, title: str | None) -> Figure:
+
+def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str | None) -> Figure:
     from ilbo.plots.canvas import new_figure
 
     alive = np.asarray(simulated.alive)

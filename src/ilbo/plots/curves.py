@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from ilbo.errors import UserError
 from ilbo.plots.canvas import BLUE, GREEN, RED, dress, heading, legend_below, new_figure
@@ -63,14 +64,18 @@ def tested(history: Sequence[Sequence[Record]]) -> list[list[Record]]:
     return runs
 
 
-def line_of(run: Sequence[Record], field: str) -> tuple[np.ndarray, np.ndarray]:
+def line_of(
+    run: Sequence[Record], field: str
+) -> tuple[Int[np.ndarray, " tests"], Float[np.ndarray, " tests"]]:
     """Episodes and values of a field, NaN where it is not finite."""
     values = np.array([getattr(record, field) for record in run], float)
     episodes = np.array([record.episode for record in run])
     return episodes, np.where(np.isfinite(values), values, np.nan)
 
 
-def mean_of(runs: list[list[Record]], field: str) -> tuple[np.ndarray, np.ndarray]:
+def mean_of(
+    runs: list[list[Record]], field: str
+) -> tuple[Int[np.ndarray, " tests"], Float[np.ndarray, " tests"]]:
     """The mean over the seeds, as far as all of them were tested."""
     shortest = min(map(len, runs))
     lines = [line_of(run[:shortest], field) for run in runs]

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Shaped
 
 from ilbo.plots.canvas import new_figure
 
@@ -30,8 +31,8 @@ def columns_for(cells: int) -> int:
 
 def cells(
     count: int, ratios: tuple[float, ...], width: float, titled: bool
-) -> tuple[Figure, np.ndarray]:
-    """A figure and its panels [count, len(ratios)], in cells of a width in inches.
+) -> tuple[Figure, Shaped[np.ndarray, "count kinds"]]:
+    """A figure and its panels, one for each ratio of heights in cells of a width in inches.
 
     Panels stand at fixed places and share no axes: with many of them either would be slow.
     """
@@ -58,14 +59,16 @@ def cells(
     return figure, panels
 
 
-def share_limits(panels: np.ndarray, x: tuple[float, float], y: tuple[float, float]) -> None:
+def share_limits(
+    panels: Shaped[np.ndarray, " count"], x: tuple[float, float], y: tuple[float, float]
+) -> None:
     """The same limits for all panels of one kind, [count]."""
     for ax in panels:
         ax.set_xlim(x)
         ax.set_ylim(y)
 
 
-def label_edges(panels: np.ndarray, y: tuple[str, ...], x: str) -> None:
+def label_edges(panels: Shaped[np.ndarray, "count kinds"], y: tuple[str, ...], x: str) -> None:
     """Tick labels and axis titles on the outer panels only."""
     count, kinds = panels.shape
     columns = columns_for(count)

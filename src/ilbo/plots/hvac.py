@@ -22,8 +22,11 @@ from ilbo.plots.grid import MOST, cells, label_edges, share_limits
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ilbo.mdp.problem import Problem
+    from ilbo.mdp.simulate import Policy, Trajectories
 
-def draw(problem, policy, simulated, title: str | None) -> Figure:
+
+def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str | None) -> Figure:
     from matplotlib.patches import Patch
 
     from ilbo.builtin.hvac import AIR_MAX, TEMP_LOW, TEMP_UP

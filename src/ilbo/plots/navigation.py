@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from jaxtyping import Float
 
 from ilbo.plots.canvas import (
     BLUE,
@@ -25,18 +26,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ilbo.builtin.navigation import Navigation
+    from ilbo.mdp.problem import Problem
+    from ilbo.mdp.simulate import Policy, Trajectories
+
 SHADES, ARROWS, PATHS = 160, 15, 48
 
 
-def draw(problem, policy, simulated, title: str | None) -> Figure:
-    model = problem.model
+def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str | None) -> Figure:
+    model = cast("Navigation", problem.model)
     goal, zones = np.asarray(model.goal), np.asarray(model.centers)
     states = np.asarray(simulated.states)
     figure = new_figure(9.2, 4.9)
     heading(figure, title, f"{problem.name}: paths from the start and the policy's moves")
     left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
     dress(left, "arrows: the policy's moves; shaded: they come out shorter", "x", "y")
-    _map(figure, left, model, policy, states, goal, zones)
+    _map(left, model, policy, states, goal, zones)
     dress(right, "distance from the goal", "step", "distance")
     distance = quantiles(np.linalg.norm(states - goal, axis=-1)[..., None])
     band(right, np.arange(distance.shape[1]), distance[..., 0], BLUE)
@@ -46,7 +51,14 @@ def draw(problem, policy, simulated, title: str | None) -> Figure:
     return figure
 
 
-def _map(figure, ax: Axes, model, policy, states, goal, zones) -> None:
+def _map(
+    ax: Axes,
+    model: Navigation,
+    policy: Policy,
+    states: Float[np.ndarray, "episodes steps 2"],
+    goal: Float[np.ndarray, " 2"],
+    zones: Float[np.ndarray, "zones 2"],
+) -> None:
     low, high = _extent(states, goal, zones)
     ax.set_xlim(low[0], high[0])
     ax.set_ylim(low[1], high[1])
@@ -80,7 +92,11 @@ def _map(figure, ax: Axes, model, policy, states, goal, zones) -> None:
     ax.plot(*zones.T, "X", color=PURPLE, mec=INK, mew=0.5, ms=7, zorder=3, label="zone", ls="")
 
 
-def _extent(states, goal, zones) -> tuple[np.ndarray, np.ndarray]:
+def _extent(
+    states: Float[np.ndarray, "episodes steps 2"],
+    goal: Float[np.ndarray, " 2"],
+    zones: Float[np.ndarray, "zones 2"],
+) -> tuple[Float[np.ndarray, " 2"], Float[np.ndarray, " 2"]]:
     """A square that holds paths, goal and zones."""
     points = np.concatenate([states.reshape(-1, 2), goal[None], zones])
     low, high = points.min(axis=0), points.max(axis=0)
@@ -88,15 +104,19 @@ def _extent(states, goal, zones) -> tuple[np.ndarray, np.ndarray]:
     return middle - half, middle + half
 
 
-def _grid(low, high, count: int) -> np.ndarray:
+def _grid(
+    low: Float[np.ndarray, " 2"], high: Float[np.ndarray, " 2"], count: int
+) -> Float[np.ndarray, "points 2"]:
     x, y = (
         np.linspace(low[i], high[i], count + 1)[:-1] + (high - low)[i] / count / 2 for i in range(2)
     )
     return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 
 
-def _shade(model, low, high) -> np.ndarray:
-    """Purple, the more opaque the less of a move is left [SHADES, SHADES, 4]."""
+def _shade(
+    model: Navigation, low: Float[np.ndarray, " 2"], high: Float[np.ndarray, " 2"]
+) -> Float[np.ndarray, "shades shades 4"]:
+    """Purple, the more opaque the less of a move is left."""
     import jax
     import jax.numpy as jnp
     from matplotlib.colors import to_rgb
@@ -109,8 +129,10 @@ def _shade(model, low, high) -> np.ndarray:
     return picture
 
 
-def _moves(model, policy, low, high) -> tuple[np.ndarray, np.ndarray]:
-    """Where arrows stand, and the policy's moves there, clipped into the bounds [arrows², 2]."""
+def _moves(
+    model: Navigation, policy: Policy, low: Float[np.ndarray, " 2"], high: Float[np.ndarray, " 2"]
+) -> tuple[Float[np.ndarray, "arrows 2"], Float[np.ndarray, "arrows 2"]]:
+    """Where arrows stand, and the policy's moves there, clipped into the bounds."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -21,14 +21,19 @@ from ilbo.plots.canvas import (
 from ilbo.plots.grid import MOST, cells, label_edges, share_limits
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ilbo.builtin.reservoirs import Reservoir
+    from ilbo.mdp.problem import Problem
+    from ilbo.mdp.simulate import Policy, Trajectories
 
-def draw(problem, policy, simulated, title: str | None) -> Figure:
+
+def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str | None) -> Figure:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    model = problem.model
+    model = cast("Reservoir", problem.model)
     lower, upper, capacity = map(np.asarray, (model.lower, model.upper, model.capacity))
     levels = quantiles(np.asarray(simulated.states))
     outflow = quantiles(np.asarray(simulated.actions))
@@ -43,7 +48,7 @@ def draw(problem, policy, simulated, title: str | None) -> Figure:
         top.axhline(capacity[i], color=MUTED, lw=1, ls=":")
         band(top, np.arange(levels.shape[1]), levels[..., i], BLUE)
         band(bottom, np.arange(outflow.shape[1]), outflow[..., i], ORANGE, drawstyle="steps-post")
-    highest = 1.04 * max(capacity[:shown].max(), levels[..., :shown].max())
+    highest = 1.04 * float(max(capacity[:shown].max(), levels[..., :shown].max()))
     for ax in panels[:, 0]:
         _square_root_axis(ax, highest)
     steps = (0, problem.horizon)
@@ -61,7 +66,7 @@ def draw(problem, policy, simulated, title: str | None) -> Figure:
     return figure
 
 
-def _square_root_axis(ax, top: float) -> None:
+def _square_root_axis(ax: Axes, top: float) -> None:
     """Lower bounds lie at an eighth of the capacity: a linear axis would squeeze them flat."""
     ax.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
     step = max(u * 10.0**k for k in range(-3, 7) for u in (1, 2, 5) if 9 * u * 10.0**k <= top)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Origin, Problem
 from ilbo.rddl.compiling import compiler
@@ -77,7 +79,7 @@ def discrete_parts(model: RDDLModel) -> list[str]:
     ]
 
 
-def _check_supported(source: Source, rddl) -> None:
+def _check_supported(source: Source, rddl: Any) -> None:
     if rddl.horizon < 1:
         raise UserError(f"{source.find('horizon')}: the horizon must be at least 1.")
     if not rddl.action_ranges:

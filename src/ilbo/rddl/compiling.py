@@ -18,12 +18,23 @@ import numpy as np
 from jaxtyping import Array
 
 from ilbo.mdp.laws.law import Law
+from ilbo.mdp.shapes import Noise
 from ilbo.rddl import draws, ranges
 from ilbo.rddl.parsing import Expression, Unsupported, is_random, parse, parts, reading, text_of
 from ilbo.rddl.source import Source
 
 Values = dict[str, Any]
 """The tensor of each fluent, by its name."""
+
+Weights = dict[int, Any]
+"""The weights of relaxations, by the number of the expression."""
+
+Result = tuple[Array, Noise | None, Any, Weights]
+"""What a compiled expression gives: its value, and key, error code and parameters unchanged."""
+
+Compiled = Callable[..., Result]
+"""An expression as pyRDDLGym-jax compiles it: a function of fluents, constants, parameters and
+key, which is the noise ξ, or None where nothing is drawn."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,7 @@ class Slot:
     watched: bool
     """Whether it draws a whole number at every step, with parameters that may leave their range."""
 
-    def noise(self, xi: Array) -> Array:
+    def noise(self, xi: Noise) -> Array:
         stop = self.start + self.draw.law.size
         return xi[self.start : stop].reshape(self.draw.noise_shape)
 
@@ -78,10 +89,10 @@ class ExplicitNoise:
         compiled = this._jax(expression, this.model_aux)
         return self.bind(compiled)
 
-    def bind(self, compiled: Callable) -> Callable[..., Array]:
+    def bind(self, compiled: Compiled) -> Callable[..., Array]:
         this: Any = self
 
-        def evaluate(values: Values, noise: Array | None = None) -> Array:
+        def evaluate(values: Values, noise: Noise | None = None) -> Array:
             return compiled(values, self.constants, this.model_aux["params"], noise)[0]
 
         return evaluate
@@ -168,26 +179,26 @@ class ExplicitNoise:
         watched = moving and name in draws.DISCRETE and taken == "always"
         return Slot(name, where, start, draw, tuple(arguments), watched)
 
-    def _jax_random(self, expr, aux):
+    def _jax_random(self, expr: Expression, aux: Values) -> Compiled:
         if not is_random(expr):
             return super()._jax_random(expr, aux)  # type: ignore[misc]
         slot = self.slots[expr.id]
         sample = self.relaxation(expr, slot) or slot.draw.sample
         arguments = [self._jax(argument, aux) for argument in slot.arguments]  # type: ignore[attr-defined]
 
-        def draw(fls, nfls, params, key):
+        def draw(fls: Values, nfls: Values, params: Weights, key: Noise) -> Result:
             values = [argument(fls, nfls, params, key)[0] for argument in arguments]
             return sample(slot.noise(key), *values), key, 0, params
 
         return draw
 
-    def _jax_random_vector(self, expr, aux):
+    def _jax_random_vector(self, expr: Expression, aux: Values) -> Compiled:
         draw = self._jax_random(expr, aux)
         (axis,) = self.traced.cached_sim_info(expr)  # type: ignore[attr-defined]
 
-        def moved(fls, nfls, params, key):
-            sample, *rest = draw(fls, nfls, params, key)
-            return jnp.moveaxis(sample, -1, axis), *rest
+        def moved(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
+            sample, key, error, params = draw(fls, nfls, params, key)
+            return jnp.moveaxis(sample, -1, axis), key, error, params
 
         return moved
 
@@ -198,34 +209,47 @@ class ExplicitNoise:
     # The compiler's own versions of the next five also flag invalid casts, which costs time and
     # uses what newer versions of JAX refuse.
 
-    def _jax_cast(self, jax_expr, dtype):
-        def cast(fls, nfls, params, key):
+    def _jax_cast(self, jax_expr: Compiled, dtype: Any) -> Compiled:
+        def cast(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
             value = jax_expr(fls, nfls, params, key)[0]
             return jnp.asarray(value, dtype=dtype), key, 0, params
 
         return cast
 
-    def _jax_unary(self, jax_expr, jax_op, at_least_int=False, check_dtype=None):
-        def unary(fls, nfls, params, key):
+    def _jax_unary(
+        self,
+        jax_expr: Compiled,
+        jax_op: Callable[[Array], Array],
+        at_least_int: bool = False,
+        check_dtype: Any = None,
+    ) -> Compiled:
+        def unary(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
             value = jax_expr(fls, nfls, params, key)[0]
             return jax_op(_at_least_int(value) if at_least_int else value), key, 0, params
 
         return unary
 
-    def _jax_binary(self, jax_lhs, jax_rhs, jax_op, at_least_int=False, check_dtype=None):
-        def binary(fls, nfls, params, key):
+    def _jax_binary(
+        self,
+        jax_lhs: Compiled,
+        jax_rhs: Compiled,
+        jax_op: Callable[[Array, Array], Array],
+        at_least_int: bool = False,
+        check_dtype: Any = None,
+    ) -> Compiled:
+        def binary(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
             both = [side(fls, nfls, params, key)[0] for side in (jax_lhs, jax_rhs)]
             return jax_op(*map(_at_least_int, both) if at_least_int else both), key, 0, params
 
         return binary
 
-    def _jax_if(self, expr, aux):
+    def _jax_if(self, expr: Expression, aux: Values) -> Compiled:
         this: Any = self
         this._check_num_args(expr, 3)
         soft = self.relaxes and this.traced.cached_is_fluent(expr.args[0])
         condition, yes, no = (this._jax(argument, aux) for argument in expr.args)
 
-        def choose(fls, nfls, params, key):
+        def choose(fls: Values, nfls: Values, params: Weights, key: Noise | None) -> Result:
             test, first, second = (f(fls, nfls, params, key)[0] for f in (condition, yes, no))
             chosen = jnp.where(test > 0.5, first, second)
             if soft:
@@ -238,29 +262,29 @@ class ExplicitNoise:
 
         return choose
 
-    def _jax_kron(self, expr, aux):
+    def _jax_kron(self, expr: Expression, aux: Values) -> Compiled:
         self._check_num_args(expr, 1)  # type: ignore[attr-defined]
         return self._jax(expr.args[0], aux)  # type: ignore[attr-defined]
 
-    def _jax_sqrt(self, expr, aux):
+    def _jax_sqrt(self, expr: Expression, aux: Values) -> Compiled:
         return self._jax_unary_helper(expr, aux, draws.safe_sqrt, at_least_int=True)  # type: ignore[attr-defined]
 
-    def _jax_hypot(self, expr, aux):
-        def hypot(x, y):
+    def _jax_hypot(self, expr: Expression, aux: Values) -> Compiled:
+        def hypot(x: Array, y: Array) -> Array:
             return draws.safe_sqrt(x**2 + y**2)
 
         return self._jax_binary_helper(expr, aux, hypot, at_least_int=True)  # type: ignore[attr-defined]
 
-    def _jax_ln(self, expr, aux):
+    def _jax_ln(self, expr: Expression, aux: Values) -> Compiled:
         return self._jax_unary_helper(expr, aux, jnp.log, at_least_int=True)  # type: ignore[attr-defined]
 
-    def _jax_divide(self, expr, aux):
+    def _jax_divide(self, expr: Expression, aux: Values) -> Compiled:
         this: Any = self
         if not this.traced.cached_is_fluent(expr.args[-1]):
             return super()._jax_divide(expr, aux)  # type: ignore[misc]
         return this._jax_binary_helper(expr, aux, _divide, at_least_int=True)
 
-    def _jax_pow(self, expr, aux):
+    def _jax_pow(self, expr: Expression, aux: Values) -> Compiled:
         this: Any = self
         base, exponent = expr.args
         power = exponent.args if exponent.is_constant_expression() else None
@@ -271,7 +295,7 @@ class ExplicitNoise:
             raised, lambda x: jax.lax.integer_pow(x, int(power)), at_least_int=True
         )
 
-    def _jax_function(self, expr, aux):
+    def _jax_function(self, expr: Expression, aux: Values) -> Compiled:
         # The compiler's method for the function gamma[x] is hidden by the one for Gamma(k, l).
         if expr.etype[1] == "gamma":
             gamma = jax.scipy.special.gamma
@@ -305,7 +329,7 @@ def _compilers() -> dict[bool, Any]:
         def __init__(self, model: Any):
             super().__init__(model, print_warnings=False)
 
-        def relaxation(self, expr, slot):
+        def relaxation(self, expr: Expression, slot: Slot) -> Callable[..., Array] | None:
             if not any(self.traced.cached_is_fluent(a) for a in slot.arguments):
                 return None
             if slot.distribution == "Bernoulli":
@@ -319,7 +343,7 @@ def _compilers() -> dict[bool, Any]:
             if "Discrete" in slot.distribution:
                 weight, eps = self.discrete_softmax_weight, self.discrete_eps
 
-                def soft(gumbel, *weights):
+                def soft(gumbel: Array, *weights: Array) -> Array:
                     p = weights[0] if "(p)" in slot.distribution else jnp.stack(weights, axis=-1)
                     return logic.SoftmaxArgmax.soft_argmax(gumbel + jnp.log(p + eps), weight, -1)
 

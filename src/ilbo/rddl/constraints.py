@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ilbo.rddl.compiling import Values
@@ -22,6 +23,9 @@ from ilbo.rddl.parsing import Expression, fluents, parts, text_of
 
 Ends = tuple[Array | None, Array | None]
 """Lowest and highest value, None where there is none."""
+
+Box = dict[str, tuple[Array | np.ndarray, Array | np.ndarray]]
+"""Lowest and highest value [*shape] of each fluent, by its name."""
 
 STRICT = 1e-6
 """Relative margin by which a strict inequality stays off its bound."""
@@ -51,12 +55,16 @@ class Condition:
     """The variables in it."""
 
 
+Guards = tuple[tuple[Expression, bool], ...]
+"""Conditions, and whether each must hold or must not."""
+
+
 @dataclass(frozen=True)
 class _Leaf:
     """A conjunct, the conditions under which it applies, and whether it is negated."""
 
     expression: Expression
-    guards: tuple[tuple[Expression, bool], ...] = ()
+    guards: Guards = ()
     negated: bool = False
 
 
@@ -76,7 +84,7 @@ def split(
     return bounds, conditions
 
 
-def combine(bounds: Iterable[Bound], values: Values, base: dict[str, tuple[Any, Any]]):
+def combine(bounds: Iterable[Bound], values: Values, base: Box) -> Box:
     """The tightest (low, high) [*shape] of each fluent of `base`, which gives the loosest."""
     box = dict(base)
     for bound in bounds:
@@ -89,7 +97,9 @@ def combine(bounds: Iterable[Bound], values: Values, base: dict[str, tuple[Any, 
     return box
 
 
-def _conjuncts(model: Any, expression: Expression, targets: set[str], guards=()) -> Iterator[_Leaf]:
+def _conjuncts(
+    model: Any, expression: Expression, targets: set[str], guards: Guards = ()
+) -> Iterator[_Leaf]:
     kind, op = expression.etype
     free = [arg for arg in _arguments(expression) if not fluents(model, arg) & targets]
     bound = [arg for arg in _arguments(expression) if fluents(model, arg) & targets]
@@ -229,7 +239,9 @@ def _inwards(end: Array | None, sign: int) -> Array | None:
     return _map(end, lambda x: x + sign * STRICT * (1 + jnp.abs(x)))
 
 
-def _place(compiler: Any, leaf: Expression, target: Expression):
+def _place(
+    compiler: Any, leaf: Expression, target: Expression
+) -> Callable[[Array | None, Array | None], Ends] | None:
     """(low, high) over the objects in the leaf's scope ↦ over the objects of the target."""
     name, arguments = target.args
     arguments = arguments or []
@@ -257,7 +269,7 @@ def _place(compiler: Any, leaf: Expression, target: Expression):
     return lambda low, high: (put(low, jnp.max, -jnp.inf), put(high, jnp.min, jnp.inf))
 
 
-def _guards(compiler: Any, leaf: _Leaf):
+def _guards(compiler: Any, leaf: _Leaf) -> Callable[[Values, int], Array]:
     """(values, dimensions) ↦ whether all guards hold, with axes added for later quantifiers."""
     functions = [(compiler.function(condition), wanted) for condition, wanted in leaf.guards]
 

@@ -43,6 +43,9 @@ class Draw:
     sample: Callable[..., Array]
 
 
+Planner = Callable[[Shape, Constants], Draw | None]
+
+
 def plan(name: str, shape: Shape, constants: Constants) -> Draw | None:
     """The draw of a distribution for parameters of the shape; None where it is not supported."""
     planner = _PLANNERS.get(name)
@@ -86,7 +89,7 @@ def safe_sqrt(x: Array) -> Array:
     return jnp.where(positive, root, jax.lax.stop_gradient(jnp.sqrt(x * 1.0)))
 
 
-def _standard(law: Callable[[int], Law], sample: Callable[..., Array], each: int = 1):
+def _standard(law: Callable[[int], Law], sample: Callable[..., Array], each: int = 1) -> Planner:
     """Noise of a law without parameters, `each` of it for an element where that is not 1."""
 
     def planner(shape: Shape, constants: Constants) -> Draw:
@@ -97,11 +100,11 @@ def _standard(law: Callable[[int], Law], sample: Callable[..., Array], each: int
 
 
 def _shaped(
-    law: Callable[..., Law], shapes: int, sample: Callable[..., Array], otherwise: Callable
-):
+    law: Callable[..., Law], shapes: int, sample: Callable[..., Array], otherwise: Planner
+) -> Planner:
     """Noise of a law with the first `shapes` parameters, if constant; `otherwise` a planner."""
 
-    def planner(shape: Shape, constants: Constants) -> Draw:
+    def planner(shape: Shape, constants: Constants) -> Draw | None:
         given = constants[:shapes]
         if any(value is None for value in given):
             return otherwise(shape, constants)
@@ -137,7 +140,7 @@ def largest(gumbel: Array, weights: Array) -> Array:
     return jnp.argmax(gumbel + jnp.log(weights), axis=-1)
 
 
-_PLANNERS: dict[str, Callable[[Shape, Constants], Draw | None]] = {
+_PLANNERS: dict[str, Planner] = {
     "Normal": _standard(Gaussian, lambda z, mean, variance: mean + safe_sqrt(variance) * z),
     "Uniform": _standard(Uniform, lambda u, low, high: low + (high - low) * u),
     "Exponential": _standard(Exponential, lambda e, scale: scale * e),

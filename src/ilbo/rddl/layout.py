@@ -64,7 +64,7 @@ class Layout:
         parts = [jnp.asarray(tensors[f.name], float).reshape(-1) for f in self.fluents]
         return jnp.concatenate(parts) if len(parts) > 1 else parts[0]
 
-    def grounded(self, vector: np.ndarray) -> dict[str, Any]:
+    def grounded(self, vector: Float[np.ndarray, " n"]) -> dict[str, Any]:
         """The value of each component, under pyRDDLGym's name and in the fluent's type."""
         kinds = [fluent.range for fluent in self.fluents for _ in fluent.groundings]
         names = [grounding for fluent in self.fluents for grounding in fluent.groundings]

@@ -8,10 +8,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Float, Int
 
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
+from ilbo.mdp.shapes import Action, Noise, State
 from ilbo.rddl import constraints
 from ilbo.rddl.compiling import Values
 from ilbo.rddl.layout import Fluent, Layout
@@ -46,17 +47,17 @@ class Dynamics:
         self.step = jax.jit(self._step, inline=True)
         self.reward = jax.jit(self._reward, inline=True)
 
-    def initial(self) -> np.ndarray:
-        """The state [n] that the instance sets."""
+    def initial(self) -> Float[np.ndarray, " n"]:
+        """The state that the instance sets."""
         return np.asarray(self.state.pack({**self.compiler.init_values, REWARD: 0.0}))
 
-    def values(self, state: Array, action: Array) -> Values:
+    def values(self, state: State, action: Action) -> Values:
         return {
             **self.state.unpack(state, self.exact),
             **self.action.unpack(action, self.exact),
         }
 
-    def _step(self, state: Array, action: Array, noise: Array) -> Array:
+    def _step(self, state: State, action: Action, noise: Noise) -> State:
         values = self.values(state, action)
         for name, cpf in self.cpfs.items():
             values[name] = cpf(values, noise)
@@ -68,7 +69,7 @@ class Dynamics:
         following = self.state.pack(values)
         return following if sound is None else jnp.where(sound, following, jnp.nan)
 
-    def _reward(self, state: Array, action: Array, next_state: Array) -> Array:
+    def _reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
         following = self.state.unpack(next_state, self.exact)
         if REWARD in self.hidden:
             return following[REWARD]
@@ -106,14 +107,14 @@ class Rules:
         self.defaults = np.asarray(actions.pack(compiler.init_values))
         self.most_changed: int = rddl.max_allowed_actions
 
-    def bounds(self, state: Array) -> tuple[Array, Array]:
+    def bounds(self, state: State) -> tuple[Action, Action]:
         box = self.fixed
         if self.moving:
             box = constraints.combine(self.moving, self.dynamics.state.unpack(state), box)
         low, high = _flat(box, self.dynamics.action)
         return jnp.minimum(low, high), high
 
-    def terminal(self, state: Array) -> Array:
+    def terminal(self, state: State) -> Bool[Array, ""]:
         """Whether a termination condition holds or a state invariant does not."""
         values = self.dynamics.state.unpack(state)
         ended = jnp.array(False)
@@ -121,7 +122,7 @@ class Rules:
             ended |= (jnp.asarray(function(values)) > 0.5) == ends_if
         return ended
 
-    def violations(self, state: Array, action: Array) -> Array:
+    def violations(self, state: State, action: Action) -> Int[Array, ""]:
         values = self.dynamics.values(state, action)
         broken = jnp.array(0)
         for condition in self.conditions:
@@ -138,19 +139,19 @@ class RDDLModel(Model):
     dynamics: Dynamics = eqx.field(static=True)
     rules: Rules = eqx.field(static=True)
 
-    def transition(self, state, action, noise):
+    def transition(self, state: State, action: Action, noise: Noise) -> State:
         return self.dynamics.step(state, action, noise)
 
-    def reward(self, state, action, next_state):
+    def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
         return self.dynamics.reward(state, action, next_state)
 
-    def bounds(self, state):
+    def bounds(self, state: State) -> tuple[Action, Action]:
         return self.rules.bounds(state)
 
-    def terminal(self, state):
+    def terminal(self, state: State) -> Bool[Array, ""]:
         return self.rules.terminal(state)
 
-    def violations(self, state, action):
+    def violations(self, state: State, action: Action) -> Int[Array, ""]:
         return self.rules.violations(state, action)
 
 
@@ -183,9 +184,9 @@ def _random_reward(rddl: Any) -> bool:
     return False
 
 
-def _fixed(bounds: list[constraints.Bound], layout: Layout) -> dict[str, tuple[Any, Any]]:
+def _fixed(bounds: list[constraints.Bound], layout: Layout) -> constraints.Box:
     """The bounds of each fluent that depend on nothing, and on the type of the fluent."""
-    box: dict[str, tuple[Any, Any]] = {}
+    box: constraints.Box = {}
     for fluent in layout.fluents:
         low, high = (0.0, 1.0) if fluent.range == "bool" else (-np.inf, np.inf)
         box[fluent.name] = np.full(fluent.shape, low), np.full(fluent.shape, high)
@@ -193,6 +194,6 @@ def _fixed(bounds: list[constraints.Bound], layout: Layout) -> dict[str, tuple[A
     return {name: (np.asarray(low), np.asarray(high)) for name, (low, high) in box.items()}
 
 
-def _flat(box: dict[str, tuple[Any, Any]], layout: Layout) -> tuple[Array, Array]:
+def _flat(box: constraints.Box, layout: Layout) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     low, high = ({name: ends[i] for name, ends in box.items()} for i in (0, 1))
     return layout.pack(low), layout.pack(high)

@@ -12,7 +12,7 @@ import io
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn, no_type_check
 
 from ilbo.errors import UserError
 from ilbo.rddl.source import Source, missing_extra
@@ -117,11 +117,13 @@ def _parser() -> Any:
     from pyRDDLGym.core.parser.parser import RDDLlex, RDDLParser
 
     class Lexer(RDDLlex):
-        def t_error(self, t):
+        @no_type_check  # ply counts the arguments, which a wrapper that checks them would hide
+        def t_error(self, t: Any) -> NoReturn:
             raise _Syntax(t.lexer.lineno, f"the character {t.value[0]!r} has no place there")
 
     class Parser(RDDLParser):
-        def p_error(self, p):
+        @no_type_check
+        def p_error(self, p: Any) -> NoReturn:
             if p is None:
                 raise _Syntax(None, "the text ends too early; a '}' or ';' may be missing")
             raise _Syntax(p.lineno, f"syntax error at {str(p.value)!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ def gamma(u: Array, shape: Array) -> Array:
     low = (jnp.log(jnp.maximum(u, tiny)) + gammaln(shape + 1)) / shape - 1
     high = jnp.log(shape + 20 * jnp.sqrt(shape) + 40)
 
-    def halve(_, bracket):
+    def halve(_: Any, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
         middle = (low + high) / 2
         below = gammainc(shape, jnp.exp(middle)) < u
@@ -33,7 +34,7 @@ def gamma(u: Array, shape: Array) -> Array:
 
 
 @gamma.defjvp
-def _gamma_jvp(primals, tangents):
+def _gamma_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     u, shape = primals
     x = gamma(u, shape)
     density = jnp.exp((shape - 1) * jnp.log(x) - x - gammaln(shape))
@@ -75,7 +76,7 @@ def _count(u: Array, cdf: Callable[[Array], Array], top: Array) -> Array:
     """The smallest whole number k in [0, top] with u <= cdf(k)."""
     top = jnp.broadcast_to(jnp.floor(top), jnp.shape(u))
 
-    def halve(_, bracket):
+    def halve(_: Any, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
         middle = jnp.floor((low + high) / 2)
         enough = (cdf(middle) >= u) | (low >= high)

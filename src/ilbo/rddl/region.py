@@ -21,8 +21,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from ilbo.mdp.bounds import within
+from ilbo.mdp.shapes import Action, Noise, State
 from ilbo.mdp.simulate import draw_noise
 from ilbo.rddl.model import RDDLModel
 from ilbo.rddl.parsing import fluents, parts
@@ -32,8 +34,10 @@ PERCENTILES = (5, 95)
 GENTLE, RUNAWAY = 0.1, 1000
 
 
-def estimate(model: RDDLModel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest start state [n]."""
+def estimate(
+    model: RDDLModel, horizon: int
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Lowest and highest start state."""
     initial = model.dynamics.initial()
     visit = _visits(model, initial, min(horizon, STEPS))
     low, high = np.percentile(visit(1.0), PERCENTILES, axis=0)
@@ -52,8 +56,10 @@ def estimate(model: RDDLModel, horizon: int) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(low, high), np.maximum(low, high)
 
 
-def _visits(model: RDDLModel, initial: np.ndarray, steps: int) -> Callable[[float], np.ndarray]:
-    """A share of the action range, about its middle ↦ states [visits, n] reached with it.
+def _visits(
+    model: RDDLModel, initial: Float[np.ndarray, " n"], steps: int
+) -> Callable[[float], Float[np.ndarray, "visits n"]]:
+    """A share of the action range, about its middle ↦ states reached with it.
 
     An episode that ends, or has a state that is not finite, stays where it is.
     """
@@ -64,15 +70,22 @@ def _visits(model: RDDLModel, initial: np.ndarray, steps: int) -> Callable[[floa
     fractions[:, :3] = np.array([0.0, 0.5, 1.0])[:, None]
 
     @jax.vmap
-    def move(state, fraction, xi):
+    def move(state: State, fraction: Action, xi: Noise) -> State:
         low, high = model.bounds(state)
         following = model.transition(state, within(low, high, fraction), xi)
         good = ~model.terminal(state) & jnp.all(jnp.isfinite(following))
         return jnp.where(good, following, state)
 
     @jax.jit
-    def run(starts, fractions, noise):
-        def step(states, inputs):
+    def run(
+        starts: Float[Array, "episodes n"],
+        fractions: Float[Array, "steps episodes m"],
+        noise: Float[Array, "steps episodes k"],
+    ) -> Float[Array, "steps episodes n"]:
+        def step(
+            states: Float[Array, "episodes n"],
+            inputs: tuple[Float[Array, "episodes m"], Float[Array, "episodes k"]],
+        ) -> tuple[Float[Array, "episodes n"], Float[Array, "episodes n"]]:
             states = move(states, *inputs)
             return states, states
 
@@ -80,15 +93,15 @@ def _visits(model: RDDLModel, initial: np.ndarray, steps: int) -> Callable[[floa
 
     starts = np.broadcast_to(initial, (EPISODES, initial.size))
 
-    def visit(share: float) -> np.ndarray:
+    def visit(share: float) -> Float[np.ndarray, "visits n"]:
         states = run(starts, 0.5 + np.float32(share) * (fractions - 0.5), noise)
         return np.asarray(states, np.float64).reshape(-1, initial.size)
 
     return visit
 
 
-def _angles(model: RDDLModel) -> np.ndarray:
-    """[n] which state components are angles."""
+def _angles(model: RDDLModel) -> Bool[np.ndarray, " n"]:
+    """Which state components are angles."""
     rddl: Any = model.dynamics.compiler.rddl
     turned: set[str] = set()
     for _, expression in rddl.cpfs.values():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,5 +109,5 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
     return all(first[key] == second[key] for key in first.keys() & second.keys())
 
 
-def _few(names) -> str:
+def _few(names: Sequence[str]) -> str:
     return ", ".join(names if len(names) <= 3 else [*names[:2], "..."])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from ilbo.mdp.evaluate import Evaluation
 from ilbo.mdp.problem import Problem
@@ -29,13 +30,13 @@ class Entry:
     limit: float | None
 
     @property
-    def each(self) -> list[np.ndarray]:
-        """[episodes] of each seed on the same fresh trajectories."""
+    def each(self) -> list[Float[np.ndarray, " episodes"]]:
+        """The returns of each seed on the same fresh trajectories."""
         return [evaluation.returns for evaluation in self.evaluations]
 
     @property
-    def returns(self) -> np.ndarray:
-        """[episodes] the mean over the seeds on each fresh trajectory."""
+    def returns(self) -> Float[np.ndarray, " episodes"]:
+        """The mean over the seeds on each fresh trajectory."""
         return np.mean(self.each, axis=0)
 
     @property

@@ -84,7 +84,7 @@ def _give_to_jax(cache: CheckedCache) -> bool:
         return False
     own = str(cache.files.folder)
 
-    def get_file_cache(path: str):
+    def get_file_cache(path: str) -> Any:
         return (cache, path) if path == own else otherwise(path)
 
     inside.get_file_cache = get_file_cache

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ilbo.errors import UserError
 from ilbo.mdp import density_check
@@ -27,14 +27,14 @@ class RiemannTransition(eqx.Module):
     """T̃(x_i, a, ·), normalised."""
 
     model: Model
-    x: np.ndarray
-    """[n] midpoints."""
+    x: Float[np.ndarray, " n"]
+    """Midpoints."""
 
-    def log_density(self, s: Array, a: Array) -> Float[Array, " n"]:
+    def log_density(self, s: Int[Array, ""], a: Float[Array, " k"]) -> Float[Array, " n"]:
         x = jnp.asarray(self.x)
         return jax.vmap(lambda x_j: self.model.log_density(x[s][None], a, x_j[None]))(x)
 
-    def __call__(self, s: Array, a: Array) -> Float[Array, " n"]:
+    def __call__(self, s: Int[Array, ""], a: Float[Array, " k"]) -> Float[Array, " n"]:
         return jax.nn.softmax(self.log_density(s, a))
 
 
@@ -43,7 +43,7 @@ class RiemannReward(eqx.Module):
 
     T: RiemannTransition
 
-    def __call__(self, s: Array, a: Array) -> Float[Array, ""]:
+    def __call__(self, s: Int[Array, ""], a: Float[Array, " k"]) -> Float[Array, ""]:
         x, model = jnp.asarray(self.T.x), self.T.model
         return self.T(s, a) @ jax.vmap(lambda x_j: model.reward(x[s][None], a, x_j[None]))(x)
 
@@ -121,8 +121,10 @@ def _interval(problem: Problem, interval: tuple[float, float] | None) -> tuple[f
     return a, b
 
 
-def _shared(start: float, x: np.ndarray, interval: tuple[float, float]) -> np.ndarray:
-    """b0 [n]: the start split between its two neighbouring midpoints so that the mean is right."""
+def _shared(
+    start: float, x: Float[np.ndarray, " n"], interval: tuple[float, float]
+) -> Float[np.ndarray, " n"]:
+    """b0: the start split between its two neighbouring midpoints so that the mean is right."""
     if not interval[0] <= start <= interval[1]:
         raise UserError(
             f"The start state {start:g} lies outside the interval "
@@ -133,7 +135,9 @@ def _shared(start: float, x: np.ndarray, interval: tuple[float, float]) -> np.nd
 
 @in_float64
 @eqx.filter_jit
-def _bounds_and_ends(model: Model, x: Array):
+def _bounds_and_ends(
+    model: Model, x: Float[Array, " n"]
+) -> tuple[Float[Array, "n k"], Float[Array, "n k"], Bool[Array, " n"]]:
     states = jnp.asarray(x)[:, None]
     low, high = jax.vmap(model.bounds)(states)
     return low, high, jax.vmap(model.terminal)(states)
@@ -141,6 +145,6 @@ def _bounds_and_ends(model: Model, x: Array):
 
 @in_float64
 @eqx.filter_jit
-def _mass(T: RiemannTransition, mu: Array, width: float):
+def _mass(T: RiemannTransition, mu: Float[Array, "n k"], width: float) -> Float[Array, " n"]:
     logs = jax.vmap(T.log_density)(jnp.arange(len(T.x)), mu)
     return jnp.exp(jax.scipy.special.logsumexp(logs, axis=1)) * width

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ilbo.errors import UserError
 from ilbo.theory.mdp import FiniteMDP, action_grid
@@ -31,15 +31,17 @@ def value_iteration(
 
 @in_float64
 @eqx.filter_jit
-def _value_iteration(mdp: FiniteMDP, actions: Array, tolerance):
+def _value_iteration(
+    mdp: FiniteMDP, actions: Float[Array, "grid n k"], tolerance: float
+) -> Int[Array, " n"]:
     T, r = jax.vmap(mdp.model_under)(actions)  # [grid, s, s'], [grid, s]
 
-    def sweep(carry):
+    def sweep(carry: tuple[Float[Array, " n"], Float[Array, ""]]) -> tuple[Array, Array]:
         V, _ = carry
         better = jnp.max(r + mdp.gamma * T @ V, axis=0)
         return better, jnp.max(jnp.abs(better - V))
 
-    def moving(carry):
+    def moving(carry: tuple[Float[Array, " n"], Float[Array, ""]]) -> Bool[Array, ""]:
         return carry[1] > tolerance * (1 + jnp.max(jnp.abs(carry[0])))
 
     V, _ = jax.lax.while_loop(moving, sweep, (jnp.zeros(mdp.states), jnp.array(jnp.inf)))

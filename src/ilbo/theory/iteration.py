@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ilbo.errors import UserError
 from ilbo.theory.maximise import Policy, maximise_parameters, maximise_table, table
@@ -24,17 +24,17 @@ class History:
     """A run of M minorise-maximise iterations; entry m of `J_hat`, `step`, `gap` is of the
     iteration that went from μ^m to μ^{m+1}."""
 
-    mu: Float[np.ndarray, "M+1 n k"]
+    mu: Float[np.ndarray, "policies n k"]
     """The policies μ^0 … μ^M."""
-    theta: np.ndarray | None
-    """[M+1, *shape] their parameters; None for tables."""
-    J: Float[np.ndarray, " M+1"]
+    theta: Float[np.ndarray, "policies *shape"] | None
+    """Their parameters; None for tables."""
+    J: Float[np.ndarray, " policies"]
     """J(μ^m): never decreases."""
-    J_hat: Float[np.ndarray, " M"]
+    J_hat: Float[np.ndarray, " iterations"]
     """Ĵ(μ^{m+1}; μ^m), the maximum of the bound."""
-    step: Float[np.ndarray, " M"]
+    step: Float[np.ndarray, " iterations"]
     """max |μ^{m+1} − μ^m| over states and action components."""
-    gap: Float[np.ndarray, " M"]
+    gap: Float[np.ndarray, " iterations"]
     """J(μ^{m+1}) − Ĵ(μ^{m+1}; μ^m) ≥ 0: the improvement of J beyond that of the bound."""
     converged: bool
     """Whether the last step was within the tolerance."""
@@ -129,18 +129,28 @@ def iterate_from_many(
     return iterate(mdp, mu_0[best], shift=shift, tolerance=tolerance, max_iterations=max_iterations)
 
 
+Carry = tuple[Float[Array, "starts n k"], Float[Array, ""], Int[Array, ""]]
+"""The tables, the largest step of the last iteration, and the number of iterations."""
+
+
 @in_float64
 @eqx.filter_jit
-def _run_all(mdp: FiniteMDP, mu_0: Array, shift: Array, tolerance, max_iterations):
-    def improved(mu):
+def _run_all(
+    mdp: FiniteMDP,
+    mu_0: Float[Array, "starts n k"],
+    shift: Float[Array, ""],
+    tolerance: float,
+    max_iterations: int,
+) -> Float[Array, "starts n k"]:
+    def improved(mu: Float[Array, "n k"]) -> Float[Array, "n k"]:
         return maximise_table(Bound(mdp, analyse_unchecked(mdp, mu), shift))
 
-    def advance(carry):
+    def advance(carry: Carry) -> Carry:
         mu, _, count = carry
         following = jax.vmap(improved)(mu)
         return following, jnp.max(jnp.abs(following - mu)), count + 1
 
-    def moving(carry):
+    def moving(carry: Carry) -> Bool[Array, ""]:
         return (carry[1] > tolerance) & (carry[2] < max_iterations)
 
     first = (jnp.asarray(mu_0), jnp.array(jnp.inf), jnp.array(0))

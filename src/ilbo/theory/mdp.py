@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Float64, Int
 
 from ilbo.errors import UserError
 from ilbo.theory.precision import in_float64
@@ -44,14 +44,14 @@ class FiniteMDP(eqx.Module):
     """T(s, a) → [n] the probability of each next state."""
     r: Callable[[Int[Array, ""], Float[Array, " k"]], Float[Array, ""]]
     """r(s, a) → the reward; what the bound asks of its sign is said there."""
-    b0: np.ndarray
-    """[n] start distribution."""
-    gamma: np.ndarray
-    """[] discount."""
-    low: np.ndarray
-    """[n, k] lowest action in each state; −inf where there is none."""
-    high: np.ndarray
-    """[n, k] highest action."""
+    b0: Float64[np.ndarray, " n"]
+    """Start distribution."""
+    gamma: Float64[np.ndarray, ""]
+    """Discount."""
+    low: Float64[np.ndarray, "n k"]
+    """Lowest action in each state; −inf where there is none."""
+    high: Float64[np.ndarray, "n k"]
+    """Highest action."""
     horizon: int | None = eqx.field(static=True)
     """Number of steps, or None for an infinite horizon."""
 
@@ -97,13 +97,15 @@ class FiniteMDP(eqx.Module):
         gamma, steps = float(self.gamma), np.inf if self.horizon is None else self.horizon
         return float(steps) if gamma == 1 else (1 - gamma**steps) / (1 - gamma)
 
-    def model_under(self, mu: Array) -> tuple[Float[Array, "n n"], Float[Array, " n"]]:
+    def model_under(
+        self, mu: Float[Array, "n k"]
+    ) -> tuple[Float[Array, "n n"], Float[Array, " n"]]:
         """T(s, μ(s), ·) [n, n] and r(s, μ(s)) [n]. Traced by JAX."""
         s = jnp.arange(self.states)
         mu = jnp.asarray(mu, float)
         return jax.vmap(self.T)(s, mu), jax.vmap(self.r)(s, mu)
 
-    def check_policy(self, mu: Any) -> np.ndarray:
+    def check_policy(self, mu: Any) -> Float[np.ndarray, "n k"]:
         """The policy as float64 [n, k] within the bounds, or a `UserError` naming the state."""
         mu = np.asarray(mu, np.float64)
         if mu.shape != self.low.shape:
@@ -121,7 +123,9 @@ class FiniteMDP(eqx.Module):
         return np.clip(mu, self.low, self.high)
 
 
-def check_model(mu: np.ndarray, T: np.ndarray, r: np.ndarray) -> None:
+def check_model(
+    mu: Float[np.ndarray, "n k"], T: Float[np.ndarray, "n n"], r: Float[np.ndarray, " n"]
+) -> None:
     """Raises a `UserError` naming the first state where T(s, μ(s), ·) or r(s, μ(s)) is unsound."""
     sums = T.sum(axis=1)
     sound = np.isfinite(r) & (T >= 0).all(axis=1) & (np.abs(sums - 1) <= SUM_TOLERANCE)
@@ -145,18 +149,24 @@ def check_model(mu: np.ndarray, T: np.ndarray, r: np.ndarray) -> None:
 
 @in_float64
 @eqx.filter_jit
-def model_under(mdp: FiniteMDP, mu: Array):
+def model_under(
+    mdp: FiniteMDP, mu: Float[Array, "n k"]
+) -> tuple[Float[Array, "n n"], Float[Array, " n"]]:
     """`FiniteMDP.model_under`, compiled."""
     return mdp.model_under(mu)
 
 
-def between(low: np.ndarray, high: np.ndarray, fraction: Any) -> np.ndarray:
+def between(
+    low: Float[np.ndarray, "n k"], high: Float[np.ndarray, "n k"], fraction: Any
+) -> Float[np.ndarray, "*grid n k"]:
     """The actions at the fraction of the way from low to high."""
     return low + np.asarray(fraction) * (high - low)
 
 
-def finite_bounds(mdp: FiniteMDP) -> tuple[np.ndarray, np.ndarray]:
-    """The action bounds [n, k], an infinite one replaced by 1 away from the other, or ±1."""
+def finite_bounds(
+    mdp: FiniteMDP,
+) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
+    """The action bounds, an infinite one replaced by 1 away from the other, or ±1."""
     low, high = mdp.low, mdp.high
     has_low, has_high = np.isfinite(low), np.isfinite(high)
     with np.errstate(invalid="ignore"):
@@ -166,8 +176,8 @@ def finite_bounds(mdp: FiniteMDP) -> tuple[np.ndarray, np.ndarray]:
         )
 
 
-def action_grid(mdp: FiniteMDP, points: int) -> np.ndarray:
-    """[points^k, n, k] all combinations of equally spaced actions, the bounds among them."""
+def action_grid(mdp: FiniteMDP, points: int) -> Float[np.ndarray, "grid n k"]:
+    """All points^k combinations of equally spaced actions, the bounds among them."""
     if not (np.isfinite(mdp.low).all() and np.isfinite(mdp.high).all()):
         raise UserError("A grid of actions needs finite action bounds in every state.")
     axis = np.linspace(0.0, 1.0, points)
@@ -186,12 +196,12 @@ def lowest_reward(mdp: FiniteMDP, points: int = 33) -> float:
 
 @in_float64
 @eqx.filter_jit
-def _rewards(mdp: FiniteMDP, actions: Array):
+def _rewards(mdp: FiniteMDP, actions: Float[Array, "grid n k"]) -> Float[Array, "grid n"]:
     s = jnp.arange(mdp.states)
     return jax.vmap(jax.vmap(mdp.r), (None, 0))(s, actions)
 
 
-def _start_distribution(b0: Any) -> np.ndarray:
+def _start_distribution(b0: Any) -> Float[np.ndarray, " n"]:
     b0 = np.asarray(b0, np.float64)
     if b0.ndim != 1 or not b0.size:
         raise UserError(f"The start distribution must be a vector [n], got shape {b0.shape}.")
@@ -206,7 +216,9 @@ def _start_distribution(b0: Any) -> np.ndarray:
     return b0
 
 
-def _bounds(bounds: tuple[Any, Any], states: int) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(
+    bounds: tuple[Any, Any], states: int
+) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
     try:
         low, high = (np.atleast_1d(np.asarray(bound, np.float64)) for bound in bounds)
         shape = np.broadcast_shapes((states, 1), low.shape, high.shape)
@@ -228,7 +240,7 @@ def _bounds(bounds: tuple[Any, Any], states: int) -> tuple[np.ndarray, np.ndarra
     return low, high
 
 
-def _discount(gamma: float, horizon: int | None) -> tuple[np.ndarray, int | None]:
+def _discount(gamma: float, horizon: int | None) -> tuple[Float[np.ndarray, ""], int | None]:
     if horizon is None and not 0 < gamma < 1:
         raise UserError(
             f"The discount is {gamma:g}: without a horizon it must lie strictly between 0 and 1; "
@@ -243,7 +255,7 @@ def _discount(gamma: float, horizon: int | None) -> tuple[np.ndarray, int | None
 
 @in_float64
 def _check_shapes(mdp: FiniteMDP) -> None:
-    def evaluate(s, a):
+    def evaluate(s: Int[Array, ""], a: Float[Array, " k"]) -> tuple[Array, Array]:
         return jnp.asarray(mdp.T(s, a)), jnp.asarray(mdp.r(s, a))
 
     try:

@@ -20,11 +20,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Float64, Int
 
 from ilbo.errors import UserError
 from ilbo.theory.mdp import FiniteMDP, check_model, model_under
-from ilbo.theory.precision import in_float64
+from ilbo.theory.precision import Doubles, in_float64
 from ilbo.theory.values import Analysis, analyse, analyse_unchecked
 
 
@@ -34,16 +34,16 @@ class Bound(eqx.Module):
     mdp: FiniteMDP
     at_m: Analysis
     """The policy μ^m, its model, occupancy and value; without the shift."""
-    shift: Float[Array, ""]
+    shift: Float64[Doubles, ""]
     """c, added to every reward so that none is negative."""
 
     @property
-    def dJ_domega(self) -> Float[Array, " n"]:
+    def dJ_domega(self) -> Float64[Doubles, " n"]:
         """∂J/∂ω(s) at μ^m for the rewards r + c."""
         return self.at_m.d * (self.at_m.r + self.shift)
 
     @property
-    def dJ_dphi(self) -> Float[Array, "n n"]:
+    def dJ_dphi(self) -> Float64[Doubles, "n n"]:
         """∂J/∂φ(s, s') at μ^m for the rewards r + c."""
         return self.at_m.T * (self.at_m.dJ_dT + self.shift * self.at_m.per_shift[:, None])
 
@@ -61,7 +61,7 @@ class Bound(eqx.Module):
         phi = _weighted_log_ratio(self.dJ_dphi, T, m.T, np)
         return float(m.J + omega.sum() + phi.sum())
 
-    def at_state(self, s: Array, a: Array) -> Float[Array, ""]:
+    def at_state(self, s: Int[Array, ""], a: Float[Array, " k"]) -> Float[Array, ""]:
         """The part of Ĵ − J^m that the action a [k] in state s decides. Traced by JAX."""
         c, m = self.shift, self.at_m
         omega = _weighted_log_ratio(self.dJ_domega[s], self.mdp.r(s, a) + c, m.r[s] + c)
@@ -92,14 +92,14 @@ def bound(mdp: FiniteMDP, mu_m: Any, shift: float = 0.0) -> Bound:
     mu_m = mdp.check_policy(mu_m)
     at_m = analyse_unchecked(mdp, mu_m)
     check_rewards(mu_m, at_m.T, at_m.r, shift)
-    return Bound(mdp, at_m, np.asarray(shift, np.float64))  # type: ignore[arg-type]
+    return Bound(mdp, at_m, np.asarray(shift, np.float64))
 
 
 @in_float64
 @eqx.filter_jit
 def evaluate_bound(j_hat: Bound, mu: Float[Array, "n k"]) -> Float[Array, ""]:
     """Ĵ(μ; μ^m) without checks, for `jax.grad` under `jax.enable_x64(True)`."""
-    return j_hat.at_m.J + j_hat.gain(mu)
+    return jnp.asarray(j_hat.at_m.J) + j_hat.gain(mu)
 
 
 def bound_gradient(
@@ -118,7 +118,9 @@ def bound_gradient(
 
 @in_float64
 @eqx.filter_jit
-def _bound_gradient(mdp: FiniteMDP, at: Analysis, baseline: Array) -> Float[Array, "n k"]:
+def _bound_gradient(
+    mdp: FiniteMDP, at: Analysis, baseline: Float[Array, " n"]
+) -> Float[Array, "n k"]:
     s = jnp.arange(mdp.states)
     grad_r = jax.vmap(jax.grad(mdp.r, argnums=1))(s, at.mu)
     grad_T = jax.vmap(jax.jacfwd(mdp.T, argnums=1))(s, at.mu)  # [s, s', k]
@@ -126,7 +128,12 @@ def _bound_gradient(mdp: FiniteMDP, at: Analysis, baseline: Array) -> Float[Arra
     return at.d[:, None] * grad_r + jnp.einsum("st,stk->sk", worth, grad_T)
 
 
-def check_rewards(mu: np.ndarray, T: np.ndarray, r: np.ndarray, shift: Any) -> None:
+def check_rewards(
+    mu: Float[np.ndarray, "n k"],
+    T: Float[np.ndarray, "n n"],
+    r: Float[np.ndarray, " n"],
+    shift: Any,
+) -> None:
     """Raises a `UserError` naming the first state where the theory does not cover μ."""
     check_model(mu, T, r)
     negative = np.flatnonzero(r + shift < 0)

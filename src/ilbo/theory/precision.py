@@ -8,6 +8,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Array
+
+Doubles = Array | np.ndarray
+"""Arrays in float64: JAX's while it traces, NumPy's otherwise."""
 
 
 def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,7 +22,7 @@ def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(function)
-    def wrapper(*args, **kwargs):
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         with jax.enable_x64(True):
             result = function(*args, **kwargs)
         return jax.tree.map(_concrete, result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp import sampling
@@ -22,7 +22,7 @@ class Beta(Law):
     a: Float[Array, " k"] = positive("Beta", "a")
     b: Float[Array, " k"] = positive("Beta", "b")
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.a.shape != self.b.shape:
             raise UserError(
                 f"The parameters a and b of Beta must be as many, got {self.a.size} and "
@@ -33,12 +33,12 @@ class Beta(Law):
     def size(self) -> int:
         return self.a.shape[0]
 
-    def sample(self, key, shape=()):
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
         shapes = jnp.broadcast_to(jnp.stack([self.a, self.b]), (*shape, 2, self.size))
         draws = sampling.standard_gamma(key, shapes)
         return draws[..., 0, :] / jnp.sum(draws, axis=-2)
 
-    def log_prob(self, noise):
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         inside = (noise > 0) & (noise < 1)
         safe = jnp.where(inside, noise, 0.5)
         log_prob = (
@@ -49,7 +49,7 @@ class Beta(Law):
         return jnp.where(inside, log_prob, -jnp.inf)
 
     @property
-    def reference(self):
+    def reference(self) -> Float[Array, " k"]:
         mean = self.a / (self.a + self.b)
         return mean + 0.99 * (1 - mean)
 

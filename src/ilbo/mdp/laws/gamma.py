@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from ilbo.mdp import sampling
 from ilbo.mdp.laws.law import Law, positive
@@ -23,14 +23,14 @@ class Gamma(Law):
     def size(self) -> int:
         return self.shape.shape[0]
 
-    def sample(self, key, shape=()):
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
         return sampling.standard_gamma(key, jnp.broadcast_to(self.shape, (*shape, self.size)))
 
-    def log_prob(self, noise):
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         return gamma_log_prob(noise, self.shape)
 
     @property
-    def reference(self):
+    def reference(self) -> Float[Array, " k"]:
         # What lies further out has a density below e⁻¹⁰⁰: zero in 32 bits.
         return self.shape + 100 * jnp.maximum(1.0, jnp.sqrt(self.shape))
 
@@ -38,7 +38,7 @@ class Gamma(Law):
         return f"Gamma × {self.size}"
 
 
-def gamma_log_prob(x: Array, shape: Array) -> Array:
+def gamma_log_prob(x: Float[Array, "*n"], shape: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """ln Gamma(x; shape, 1), −inf outside the support, with a finite gradient everywhere."""
     inside = x > 0
     safe = jnp.where(inside, x, 1.0)

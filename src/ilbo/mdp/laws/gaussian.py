@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from jax.scipy import stats
+from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.mdp import sampling
 from ilbo.mdp.laws.law import Law, components
@@ -18,14 +19,14 @@ class Gaussian(Law):
     def size(self) -> int:
         return self.count
 
-    def sample(self, key, shape=()):
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
         return sampling.normal(key, (*shape, self.count))
 
-    def log_prob(self, noise):
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         return stats.norm.logpdf(noise)
 
     @property
-    def gaussian(self):
+    def gaussian(self) -> Bool[np.ndarray, " k"]:
         return np.ones(self.count, bool)
 
     def __str__(self) -> str:

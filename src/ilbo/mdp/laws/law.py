@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.errors import UserError
 
@@ -32,8 +32,8 @@ class Law(eqx.Module):
         """Log-density of each component."""
 
     @property
-    def gaussian(self) -> np.ndarray:
-        """[k] which components are standard normal (these may mix in one state component)."""
+    def gaussian(self) -> Bool[np.ndarray, " k"]:
+        """Which components are standard normal (these may mix in one state component)."""
         return np.zeros(self.size, bool)
 
     @property

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp.laws.law import Law
@@ -26,23 +27,23 @@ class Product(Law):
     def size(self) -> int:
         return sum(law.size for law in self.laws)
 
-    def sample(self, key, shape=()):
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
         keys = jax.random.split(key, len(self.laws))
         draws = [law.sample(k, shape) for law, k in zip(self.laws, keys, strict=True)]
         return jnp.concatenate(draws, axis=-1)
 
-    def log_prob(self, noise):
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         return jnp.concatenate([law.log_prob(part) for law, part in self._parts(noise)])
 
     @property
-    def gaussian(self):
+    def gaussian(self) -> Bool[np.ndarray, " k"]:
         return np.concatenate([law.gaussian for law in self.laws])
 
     @property
-    def reference(self):
+    def reference(self) -> Float[Array, " k"]:
         return jnp.concatenate([law.reference for law in self.laws])
 
-    def _parts(self, noise):
+    def _parts(self, noise: Float[Array, " k"]) -> Iterator[tuple[Law, Float[Array, " part"]]]:
         start = 0
         for law in self.laws:
             yield law, noise[start : start + law.size]

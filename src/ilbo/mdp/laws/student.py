@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax.scipy import stats
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from ilbo.mdp import sampling
 from ilbo.mdp.laws.law import Law, positive
@@ -24,17 +24,17 @@ class Student(Law):
     def size(self) -> int:
         return self.degrees.shape[0]
 
-    def sample(self, key, shape=()):
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
         key_normal, key_gamma = jax.random.split(key)
         half = jnp.broadcast_to(self.degrees / 2, (*shape, self.size))
         spread = jnp.sqrt(half / sampling.standard_gamma(key_gamma, half))
         return spread * jax.random.normal(key_normal, (*shape, self.size))
 
-    def log_prob(self, noise):
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         return stats.t.logpdf(noise, self.degrees)
 
     @property
-    def reference(self):
+    def reference(self) -> Float[Array, " k"]:
         return jnp.full(self.size, 15.0)
 
     def __str__(self) -> str:

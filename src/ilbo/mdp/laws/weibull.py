@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from ilbo.mdp.laws.law import Law, positive
 
@@ -22,17 +22,17 @@ class Weibull(Law):
     def size(self) -> int:
         return self.shape.shape[0]
 
-    def sample(self, key, shape=()):
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "*shape k"]:
         return jax.random.exponential(key, (*shape, self.size)) ** (1 / self.shape)
 
-    def log_prob(self, noise):
+    def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         inside = noise > 0
         safe = jnp.where(inside, noise, 1.0)
         log_prob = jnp.log(self.shape) + (self.shape - 1) * jnp.log(safe) - safe**self.shape
         return jnp.where(inside, log_prob, -jnp.inf)
 
     @property
-    def reference(self):
+    def reference(self) -> Float[Array, " k"]:
         return 11.0 ** (1 / self.shape)
 
     def __str__(self) -> str:
