@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -43,6 +43,7 @@ Seeds = list[SeedState] | SeedState
 """The seeds of a plan: a list, or one stacked state where they run as one vectorised program."""
 
 
+@runtime_checkable
 class Programs(Protocol):
     """Keeps compiled programs from one process to the next."""
 

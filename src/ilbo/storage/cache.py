@@ -10,6 +10,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 from ilbo.storage.private import PrivateFiles
 

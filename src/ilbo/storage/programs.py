@@ -66,7 +66,9 @@ class Kept:
         program = self.begin(function, lambda: (first, *rest), *whole).result()
         return program(*jax.tree.leaves(eqx.filter((first, *rest), eqx.is_array)))
 
-    def begin(self, function: Program, arguments: Callable[[], tuple], *whole: int):
+    def begin(
+        self, function: Program, arguments: Callable[[], tuple[Any, ...]], *whole: int
+    ) -> Future[Program]:
         """Loads, or makes, a program that will be called.
 
         `arguments` gives those of the call, or their shapes, and is asked where there is none yet;
@@ -118,7 +120,7 @@ def _compile(function: Program, first: Any, *rest: Any) -> tuple[Any, Any, bool]
     kept = len(jax.tree.leaves(arrays[0]))
     forms: list[Any] = []
 
-    def flat(*inputs):
+    def flat(*inputs: Any) -> list[Any]:
         out = function(*eqx.combine(jax.tree.unflatten(structure, inputs), static))
         forms.append(jax.tree.map(lambda _: 0, out))
         return jax.tree.leaves(out)
