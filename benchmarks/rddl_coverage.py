@@ -116,7 +116,7 @@ def beside(name: str, episodes: int) -> None:
         low, high = result.ci95
         print(
             f"{problem.name}: {result.mean:.0f} [{low:.0f}, {high:.0f}] after {episodes} episodes, "
-            f"{1e3 * seconds:.2f} ms a step"
+            f"{1e3 * seconds:.2f} ms per step"
         )
     print(f"time per step, RDDL over built in: {spent[1] / spent[0]:.2f}")
 

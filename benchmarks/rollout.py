@@ -75,9 +75,9 @@ def main() -> None:
 
     loop, compiled = np.median(loop_times), np.median(batch_times)
     print(f"{problem.name}, midpoint policy, {problem.horizon} steps an episode")
-    print(f"NumPy loop over single episodes  {loop * 1e6:10.1f} µs an episode")
+    print(f"NumPy loop over single episodes  {loop * 1e6:10.1f} µs per episode")
     print(
-        f"ilbo, {args.episodes} episodes at once     {compiled * 1e6:10.1f} µs an episode"
+        f"ilbo, {args.episodes} episodes at once     {compiled * 1e6:10.1f} µs per episode"
         f"  (first call {compiling:.1f} s)"
     )
     for name, returns in (("NumPy", loop_returns), ("ilbo", np.concatenate(batch_returns))):

@@ -1,4 +1,4 @@
-"""How time a step and memory grow: with seeds, reservoirs, hidden width and parallel episodes.
+"""How time per step and memory grow: with seeds, reservoirs, hidden width and parallel episodes.
 
     python benchmarks/scale.py --seeds 1 10 100 [--out scale.jsonl]
     python benchmarks/scale.py --reservoirs 10 100 1000
@@ -114,7 +114,7 @@ def of_plans(results: list[dict]) -> str:
 
 def of_steps(results: list[dict]) -> str:
     columns = (
-        *("problem", "seeds", "layers", "parallel", "µs a step", "µs a step and seed"),
+        *("problem", "seeds", "layers", "parallel", "µs per step", "µs per step and seed"),
         *("compile s", "peak MiB", "device"),
     )
     rows = [

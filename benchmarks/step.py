@@ -70,7 +70,7 @@ class Products(eqx.Module):
         return [weight.T if is_tall(shape) else weight for weight, shape in pairs]
 
     def forward(self, batch: int, token):
-        """One product a layer; returns the layers' inputs, which a backward pass needs."""
+        """One product per layer; returns the layers' inputs, which a backward pass needs."""
         weights = self.weights
         inputs = [jnp.full((batch, len(weights[0])), token)]
         for weight in weights:
@@ -78,7 +78,7 @@ class Products(eqx.Module):
         return inputs, mild(inputs[-1])
 
     def backward(self, batch: int, token, into_inputs: bool = True):
-        """One product a layer with the transposed weights; returns the slopes at all layers.
+        """One product per layer with the transposed weights; returns the slopes at all layers.
 
         A gradient in the weights alone can do without that in the inputs.
         """
@@ -90,7 +90,7 @@ class Products(eqx.Module):
         return (slopes if into_inputs else [None, *slopes]), mild(slopes[0])
 
     def gradient(self, inputs, slopes):
-        """The gradient in the weights: one product a layer."""
+        """The gradient in the weights: one product per layer."""
         pairs = zip(inputs[:-1], slopes[1:], strict=True)
         products = optimization_barrier([outer(x, slope) for x, slope in pairs])
         return sum(mild(product) for product in products)
@@ -230,7 +230,7 @@ def measure(
     repeats: int,
     with_parts: bool,
 ) -> dict:
-    """Microseconds a step of the step, its floor and its parts, timed in turns."""
+    """Microseconds per step of the step, its floor and its parts, timed in turns."""
     config = ilbo.ILBO(layers=LAYERS[layers], depth=depth)
     trainer = ILBOTrainer.of(problem, config, 500)
     planner = Planner(trainer, tuple(range(seeds)), 500, vectorise=False)

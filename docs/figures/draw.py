@@ -128,7 +128,7 @@ def subscript(number: int) -> str:
 
 
 def scale() -> None:
-    """Time a step and memory against what grows, from the files of benchmarks/scale.py."""
+    """Time per step and memory against problem size, from the files of benchmarks/scale.py."""
     files = sorted(RESULTS.glob("scale_*.jsonl"))
     rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     sizes = {
@@ -144,7 +144,7 @@ def scale() -> None:
         x = [size(row) for row in chosen]
         dress(ax, device, label, "relative to the first" if varied == "seeds" else "")
         for field, color, name in (
-            ("step_us", BLUE, "time a step"),
+            ("step_us", BLUE, "time per step"),
             ("peak_mib", ORANGE, "memory"),
         ):
             values = np.array([row[field] for row in chosen])

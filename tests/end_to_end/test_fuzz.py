@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from ilbo.cli.fields import _flags
 from ilbo.cli.main import COMMANDS, main
+from ilbo.runs.settings import FIELDS
 
 WORDS = [
     "navigation-3", "hvac-3", "reservoir(3, 0)", "reservoir(0, 0)", "nothing", "rddl:nothing/1",
@@ -24,7 +24,7 @@ HEAVY = {"report", "reproduce", "inspect", "completion"}
 def line(draw):
     names = sorted(set(COMMANDS) - HEAVY)
     name = draw.choice(names) if draw.random() < 0.95 else draw.choice(WORDS)
-    flags = FLAGS + [f"--{flag.replace('_', '-')}" for flag in _flags] * (name == "plan")
+    flags = FLAGS + [f"--{flag.replace('_', '-')}" for flag in FIELDS] * (name == "plan")
     rest = [draw.choice(WORDS if draw.random() < 0.6 else flags) for _ in range(draw.randrange(7))]
     return [name, *rest]
 

@@ -138,7 +138,7 @@ class Command:
             quantiles = e.quantiles(QUANTILES).items()
             print("quantiles   " + "   ".join(f"{q:.0%} {precise(x)}" for q, x in quantiles))
         violations = sum(e.violations for e in found) / len(found)
-        print(f"violations  {precise(violations)} constraints an episode")
+        print(f"violations  {precise(violations)} constraints per episode")
         if limit:
             print(
                 f"hindsight   {precise(limit['mean'])} with the noise known beforehand "

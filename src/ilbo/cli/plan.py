@@ -172,26 +172,27 @@ class Command:
 
     def _show(self, result: dict[str, Any], path: Path) -> None:
         from ilbo.cli.output import print_json, print_table
+        from ilbo.mdp.numbers import precise, precise_interval
         from ilbo.runs.layout import CURVE, TRAJECTORIES, relative
 
         if self.json:
             print_json({**result, "out": str(path)})
             return
+        mean, std = precise(result["mean"]), precise(result["std"])
         if "seeds" in result:
             rows = zip(
                 result["seeds"], result["means"], result["stds"], result["best_means"], strict=True
             )
             print_table(
                 ["seed", "mean", "std", "best tested"],
-                [[str(s), f"{m:,.2f}", f"{d:,.2f}", f"{b:,.2f}"] for s, m, d, b in rows],
+                [[str(seed), *map(precise, figures)] for seed, *figures in rows],
             )
-            print(f"mean of the seeds {result['mean']:,.2f}, std between them {result['std']:,.2f}")
+            print(f"mean of the seeds {mean}, std between them {std}")
         else:
-            low, high = result["ci95"]
             print(
-                f"{result['problem']}: mean return {result['mean']:,.2f} on "
-                f"{result['test_episodes']:,} fresh episodes (std {result['std']:,.2f}, 95 % "
-                f"[{low:,.2f}, {high:,.2f}]); the best tested policy {result['best_mean']:,.2f}"
+                f"{result['problem']}: mean return {mean} on {result['test_episodes']:,} fresh "
+                f"episodes (std {std}, 95 % {precise_interval(*result['ci95'])}); the best tested "
+                f"policy {precise(result['best_mean'])}"
             )
         print_table(
             ["what it took", "each run" if "seeds" in result else ""],

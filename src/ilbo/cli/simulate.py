@@ -56,5 +56,5 @@ class Command:
         print(f"{problem.name}, {self.policy} policy, {result.episodes} episodes")
         print_returns(result)
         if result.violations:
-            print(f"violations  {precise(result.violations)} constraints an episode")
+            print(f"violations  {precise(result.violations)} constraints per episode")
         return 0

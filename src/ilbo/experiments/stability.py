@@ -70,8 +70,8 @@ def report(study: Study) -> str:
     return "\n\n".join(
         [
             f"![Return of the current policy]({study.name}.png)",
-            f"The current policy on {study.arms[0].problem}, one line a run. A drop is how far the "
-            "return of a test lies below the best test before it.",
+            f"The current policy on {study.arms[0].problem}, one line per run. A drop is how far "
+            "the return of a test lies below the best test before it.",
             markdown_table(columns, rows),
             _comparison(study),
             "## Largest drop of each run",

@@ -153,7 +153,7 @@ def mean_and_spread(values: Sequence[float]) -> str:
 
 
 def grouped(rows: Iterable[Mapping[str, Any]], *names: str) -> dict[tuple, list[Any]]:
-    """The rows by what stands under the names, in the order of their first."""
+    """The rows by their values under the names."""
     groups: dict[tuple, list[Any]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)

@@ -29,7 +29,7 @@ class Evaluation:
     discounted_mean: float
     discounted_std: float
     violations: float
-    """Mean number of broken constraints an episode, beyond the action bounds."""
+    """Mean number of broken constraints per episode, beyond the action bounds."""
     returns: Float[np.ndarray, " episodes"] = field(repr=False)
     """The return of each."""
     discounted_returns: Float[np.ndarray, " episodes"] = field(repr=False)

@@ -121,13 +121,13 @@ def _redraw(
         draw = draw.at[index].set(draw_part, mode="drop")
         return draw, accepted.at[index].set(True, mode="drop"), stream
 
-    def unsettled(carry: tuple[Array, Array, Array]) -> Bool[Array, ""]:
+    def open_rows(carry: tuple[Array, Array, Array]) -> Bool[Array, ""]:
         _, accepted, now = carry
         left = ~jnp.all(accepted)
-        # Each gathering settles its rows for good: only the proposing itself could go on for ever.
+        # Each gathering completes its rows: only the proposals themselves need a limit.
         return left & (now < stream + _ROUNDS) if gathered == rows else left
 
-    draw, accepted, last = jax.lax.while_loop(unsettled, again, (draw, accepted, stream))
+    draw, accepted, last = jax.lax.while_loop(open_rows, again, (draw, accepted, stream))
     return jnp.where(accepted, draw, jnp.nan), last
 
 
