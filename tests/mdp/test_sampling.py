@@ -86,7 +86,7 @@ def test_gathering_settles_what_does_not_fit_at_once():
     """All rows open, so that a gathering of one in four must be repeated."""
     key, rows = jax.random.key(0), 2**14 + 1000
     shape = jnp.full((rows, 8), 2.0)
-    draw, _ = sampling._settle(
+    draw, _ = sampling._redraw(
         key, shape, jnp.full((rows, 8), -1.0), jnp.zeros((rows, 8), bool), jnp.uint32(1)
     )
     assert bool(jnp.all(draw > 0))
