@@ -134,7 +134,7 @@ def test_large_problems_show_their_first_components_and_say_so():
 
 def test_a_policy_that_returns_nan_is_reported_not_drawn(tmp_path):
     problem = ilbo.make("reservoir-10")
-    with pytest.raises(UserError, match="the policy's action there is"):
+    with pytest.raises(UserError, match="policy's action 'outflow 1' is nan"):
         plots.trajectories(problem, lambda state: state * jnp.nan, tmp_path / "a.png", episodes=2)
 
 

@@ -89,7 +89,7 @@ def fault(name: str, constants: Sequence[np.ndarray | None]) -> str | None:
         return f"the lower bound must not lie above the upper, got {low:g} and {high:g}"
     if discrete:
         weights = known[0] if "(p)" in name else np.stack(np.broadcast_arrays(*known), axis=-1)
-        return _fault_of_weights(weights.sum(axis=-1), name)
+        return _fault_of_weights(np.atleast_1d(weights.sum(axis=-1)), name)
     if name.startswith("Multivariate") and not _is_covariance(known[1]):
         return "the covariance must be symmetric and positive definite"
     return None
