@@ -5,9 +5,11 @@ import os
 import jaxtyping
 import pytest
 from hypothesis import settings
+from type_checking import CHECKED
 
-# Shapes and types are checked at every call of a function of the package; comes before its import.
-jaxtyping.install_import_hook("ilbo", "type_checking.check")
+# Shapes and types are checked at every call of these functions; comes before their import. Settings
+# and what takes them from users check their words themselves, and say what is wrong in a sentence.
+jaxtyping.install_import_hook(CHECKED, "type_checking.check")
 
 # Compilation makes the first example slow; the same examples each time make failures repeatable.
 settings.register_profile("ilbo", deadline=None, derandomize=True, max_examples=40)

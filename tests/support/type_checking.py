@@ -1,6 +1,31 @@
 """What checks arguments and results against their annotations in the tests."""
 
+from pathlib import Path
+
 from beartype import BeartypeConf, beartype
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))
 """As mypy does, takes an int where a float is asked for."""
+
+SOURCE = Path(__file__).parents[2] / "src"
+UNCHECKED = (
+    "ilbo.cli",
+    "ilbo.experiments",
+    "ilbo.baselines.config",
+    "ilbo.planning.config",
+    *(f"ilbo.planning.estimators.{name}" for name in ("estimator", "pathwise", "score")),
+    "ilbo.planning.estimators.critic_only",
+)
+"""Settings, and what takes them from users: these check the values themselves."""
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+
+
+CHECKED = [
+    name
+    for name in map(_name, sorted(SOURCE.rglob("*.py")))
+    if not name.endswith("__init__") and not name.startswith(UNCHECKED)
+]
+"""The modules whose functions are checked: all others."""

@@ -145,7 +145,8 @@ class ThroughTimeTrainer(Trainer):
         return state, policy, jnp.mean(returns(self.problem, self.policy(policy), test))
 
     def policy(self, parameters: Any) -> Policy:
-        return Policy(parameters, Scaling.of(self.problem), self.problem.model)
+        network = jax.tree.map(jnp.asarray, parameters)
+        return Policy(network, Scaling.of(self.problem), self.problem.model)
 
     def fault(self, state: ThroughTimeState) -> str | None:
         if int(state.fault) == 0:
