@@ -4,7 +4,7 @@ BIN := .venv/bin
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help setup plan test test-all docs clean
+.PHONY: help setup plan test test-all lint docs clean
 
 help: ## Lists the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,17 +24,17 @@ setup: .venv/.dev ## Creates .venv with everything in it, and does no more.
 plan: .venv/.core ## Trains a policy for navigation-3 and draws its learning curve and paths.
 	$(BIN)/ilbo plan navigation-3 --episodes 200
 
-test: .venv/.dev ## Lint, types and the quick tests.
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+test: lint ## Lint, types, layers and the quick tests.
 	$(BIN)/pytest -n 2 --dist worksteal
 
-test-all: .venv/.dev ## Everything `make test` runs, and the slow tests.
+test-all: lint ## Everything `make test` runs, and the slow tests.
+	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or not slow'
+
+lint: .venv/.dev ## Lint, types and layers alone.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or not slow'
+	$(BIN)/lint-imports --no-logo
 
 docs: .venv/.dev ## Builds the documentation into docs/_build.
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
