@@ -11,7 +11,7 @@ from tiny_rddl import write
 import ilbo
 from ilbo.cli.main import main
 from ilbo.errors import UserError
-from ilbo.nn.policy import Policy
+from ilbo.nn.policy import Layers, Policy
 from ilbo.planning.loop import Clock, Moment, Start
 from ilbo.runs import checkpoint
 from ilbo.runs.folder import RunFolder
@@ -24,7 +24,7 @@ BOUNDED = {"preconditions": "forall_{?t : tank} [release(?t) >= 0 ^ release(?t) 
 def run_of(path, problem, seeds=(0,)):
     """A run folder with policies that have learnt nothing."""
     with RunFolder.create(path, problem, tiny_runs.CONFIG, seeds) as folder:
-        policies = [Policy.init(jax.random.key(seed), problem, (4,)) for seed in seeds]
+        policies = [Policy.init(jax.random.key(seed), problem, Layers((4,))) for seed in seeds]
         folder.save_policies(problem, seeds, policies, policies)
     return path
 
