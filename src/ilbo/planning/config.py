@@ -174,6 +174,11 @@ class ILBO:
         object.__setattr__(self, "estimator", estimator.name)
 
     @property
+    def holds_code(self) -> bool:
+        """Whether some setting is code of the user's own."""
+        return self.policy is not None or isinstance(self.estimator, Estimator)
+
+    @property
     def gradient(self) -> Estimator:
         """The estimator of the bound's gradient, with its settings."""
         if isinstance(self.estimator, Estimator):

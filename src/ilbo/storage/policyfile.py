@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,14 +14,13 @@ import numpy as np
 from ilbo.errors import UserError
 from ilbo.mdp.bounds import FixedBounds, bounds_are_fixed
 from ilbo.mdp.problem import Problem
-from ilbo.nn.policy import Layers, Policy, Scaling, shape_of
+from ilbo.nn.mlp import MLP
+from ilbo.nn.policy import Layers, Maker, Policy, Scaling, shape_of
 from ilbo.registry.identity import check_same, describe, rebuild
 from ilbo.storage import arrays as arrayfile
 from ilbo.storage.trees import fill, named_leaves
 
 SUFFIX = ".ilbo"
-
-
 FINAL, BEST = f"policy{SUFFIX}", f"best{SUFFIX}"
 
 
@@ -43,22 +43,31 @@ def target(problem: Problem) -> dict[str, Any]:
 
 def write_policy(policy: Policy, path: str | Path, target: dict[str, Any]) -> None:
     """`save_policy` for a target that is known already."""
-    layers = [layer.dense.weight.shape[1] for layer in policy.network.hidden]
-    arrays = {f"network.{name}": leaf for name, leaf in named_leaves(policy.network).items()}
+    own = not isinstance(policy.network, MLP)
+    layers = [] if own else [layer.dense.weight.shape[1] for layer in policy.network.hidden]
+    network = eqx.filter(policy.network, eqx.is_inexact_array)
+    arrays = {f"network.{name}": leaf for name, leaf in named_leaves(network).items()}
     arrays |= {f"scaling.{name}": leaf for name, leaf in named_leaves(policy.scaling).items()}
-    content = {**target, "layers": layers}
+    content = {**target, "layers": layers, **({"network": "python"} if own else {})}
     arrayfile.write(path, "policy", content, {k: np.asarray(v) for k, v in arrays.items()})
 
 
-def read_policy(path: str | Path, problem: Problem | None = None) -> Policy:
+def read_policy(
+    path: str | Path, problem: Problem | None = None, make: Maker | None = None
+) -> Policy:
     """`load_policy` for policy files and run folders only."""
     path = policy_path(Path(path))
     header, arrays = arrayfile.read(path, "policy")
     described, layers, bounds = _checked(path, header)
+    if header.get("network") == "python" and make is None:
+        raise UserError(
+            f"The policy {str(path)!r} has a network of your own: give what makes it, "
+            "`ilbo.load_policy(path, policy=...)`."
+        )
     states, actions = len(described["states"]), len(described["actions"])
     blank = jax.eval_shape(lambda: Scaling(jnp.zeros(states), jnp.zeros(states)))
     try:
-        network = fill(shape_of(Layers(tuple(layers)), states, actions), arrays, "network.")
+        network = fill(shape_of(make or Layers(tuple(layers)), states, actions), arrays, "network.")
         scaling = fill(blank, arrays, "scaling.")
     except ValueError as error:
         raise UserError(

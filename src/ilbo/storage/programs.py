@@ -50,11 +50,12 @@ class Kept:
 
     @classmethod
     def of(cls, folder: Path | None, trainer: Any) -> Kept | None:
-        """None without a folder, and for a model in Python: its code can change unseen."""
+        """None without a folder, and for models, networks and estimators in Python: their code can
+        change unseen."""
         if folder is None:
             return None
         problem = describe(trainer.problem)
-        if problem["origin"] == "python":
+        if problem["origin"] == "python" or trainer.config.holds_code:
             return None
         # One program serves any number of episodes.
         settings = {**trainer.config.to_dict(), "episodes": None, "capacity": trainer.capacity}

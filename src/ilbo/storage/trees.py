@@ -19,6 +19,9 @@ def fill(template: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> Any:
     """The tree with its arrays taken by name; shapes and types must be those of the template."""
     leaves = []
     for name, wanted in named_leaves(template).items():
+        if not hasattr(wanted, "shape"):  # a plain value of a network of the user's own
+            leaves.append(wanted)
+            continue
         array = arrays.get(prefix + name)
         if array is None:
             raise ValueError(f"the array {prefix + name!r} is missing")

@@ -1,0 +1,144 @@
+"""Killed, or out of disk, at any file operation: a run goes on as if it had never stopped."""
+
+import builtins
+import errno
+import os
+
+import pytest
+import tiny_runs
+
+from ilbo.planning.loop import train
+from ilbo.runs.folder import RunFolder
+from ilbo.runs.recorder import Recorder
+from ilbo.storage.files import WriteError
+
+SEEDS = (3, 4)
+
+
+class Killed(BaseException):
+    """What a process that is killed does from then on: nothing."""
+
+
+class Disk:
+    """Lets so many operations that change files pass; the next one fails half done.
+
+    Killed, all that follow fail as well; full, each write does and the rest goes on.
+    """
+
+    def __init__(self, monkeypatch, passing, full=False):
+        self.left, self.full = passing, full
+        self.open = builtins.open
+        monkeypatch.setattr(builtins, "open", self._open)
+        for name in ("replace", "unlink", "mkdir", "fsync"):
+            monkeypatch.setattr(os, name, self._checked(getattr(os, name)))
+
+    def _pass(self, writes):
+        if self.full and not writes:
+            return
+        self.left -= 1
+        if self.left >= 0:
+            return
+        raise OSError(errno.ENOSPC, "No space left on device") if self.full else Killed
+
+    def _checked(self, function):
+        def checked(*arguments, **options):
+            self._pass(writes=False)
+            return function(*arguments, **options)
+
+        return checked
+
+    def _open(self, path, mode="r", *arguments, **options):
+        file = self.open(path, mode, *arguments, **options)
+        if mode[0] not in "wa":
+            return file
+        plain = file.write
+
+        def write(data):
+            try:
+                self._pass(writes=True)
+            except BaseException:
+                plain(data[: len(data) // 2])
+                file.flush()
+                raise
+            return plain(data)
+
+        try:
+            file.write = write
+        except AttributeError:  # of a binary file, which is a class of C
+            return Written(file, write)
+        return file
+
+
+class Written:
+    """A binary file whose writes are checked."""
+
+    def __init__(self, file, write):
+        self._file, self.write = file, write
+
+    def writelines(self, lines):
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._file.close()
+
+
+def policies(path):
+    return {p.relative_to(path): p.read_bytes() for p in sorted(path.glob("seed-*/*.ilbo"))}
+
+
+def go_on(path):
+    with RunFolder(path) as folder:
+        return train(tiny_runs.planner(seeds=SEEDS, episodes=4), [Recorder(folder)])
+
+
+def start(path):
+    RunFolder.create(path, tiny_runs.problem(), tiny_runs.CONFIG, SEEDS).close()
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    path = tmp_path_factory.mktemp("kills") / "whole"
+    start(path)
+    go_on(path)
+    return policies(path)
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["killed", "full"])
+def test_every_operation_may_be_the_last(reference, tmp_path, full):
+    tried = 0
+    while True:
+        path = tmp_path / str(tried)
+        start(path)
+        with pytest.MonkeyPatch.context() as patch:
+            disk = Disk(patch, tried, full)
+            try:
+                go_on(path)
+                ended = True
+            except (Killed, WriteError):
+                ended = False
+        if ended:
+            assert disk.left >= 0  # nothing failed: all operations have been the last
+            break
+        plan = go_on(path)
+        assert (plan.ending, plan.episode) == ("finished", 4), tried
+        assert policies(path) == reference, tried
+        tried += 1
+    assert tried > (10 if full else 20)
+
+
+def test_policies_are_those_of_the_checkpoint_after_a_kill_between_the_two(reference, tmp_path):
+    """The segment is over, its policies are old or missing: going on writes them."""
+    path = tmp_path / "run"
+    start(path)
+    go_on(path)
+    (path / "seed-3" / "policy.ilbo").unlink()
+    (path / "seed-4" / "best.ilbo").write_bytes(b"old")
+    go_on(path)
+    assert policies(path) == reference
