@@ -51,14 +51,14 @@ def examine(name: str) -> dict:
     import ilbo
     from ilbo import rddl
     from ilbo.mdp.simple import Random
-    from ilbo.registry.inspection import describe
+    from ilbo.registry.inspection import inspect
 
     line: dict = {"problem": name, "instance": rddl.instances(name)[0]}
     try:
         problem = ilbo.make(f"rddl:{name}/{line['instance']}")
     except ilbo.UserError as error:
         return line | {"compiles": False, "why": str(error)}
-    report = describe(problem)
+    report = inspect(problem)
     low, high = problem.exact.bounds(problem.initial_state)
     random = ilbo.evaluate(problem, Random(problem.exact), 0, EPISODES)
     line |= {

@@ -6,19 +6,18 @@ import re
 import sys
 import threading
 from concurrent.futures import Future
-from types import SimpleNamespace
 
 import pytest
 import tiny_runs
 
 import ilbo
-from ilbo import plots
 from ilbo.cli import fields
 from ilbo.cli import plan as cli_plan
 from ilbo.cli.main import main, parse
 from ilbo.cli.progress import TrainingProgress
 from ilbo.planning.config import GROUPS
 from ilbo.planning.records import Record
+from ilbo.plots import pictures
 from ilbo.runs import results
 from ilbo.runs.loading import load_policy
 from ilbo.runs.saved import read_run
@@ -204,10 +203,10 @@ def test_what_the_end_needs_waits_for_the_training_program(monkeypatch):
     """Compiling both at once would only delay the training."""
     evaluated = threading.Event()
     training: Future = Future()
-    planner = SimpleNamespace(problem=ilbo.make("navigation-3"), config=ilbo.ILBO(layers=(4,)))
+    planner = tiny_runs.planner(ilbo.make("navigation-3"))
     planner.prepare = lambda: training
     monkeypatch.setattr(results, "evaluate_fresh", lambda *_: evaluated.set())
-    monkeypatch.setattr(plots, "draw_trajectories", lambda *_: None)
+    monkeypatch.setattr(pictures, "draw_trajectories", lambda *_: None)
     thread = threading.Thread(target=cli_plan._get_ready, args=(planner,))
     thread.start()
     assert not evaluated.wait(0.2)

@@ -7,7 +7,7 @@ from tiny_rddl import INSTANCE, write
 
 import ilbo
 from ilbo.cli.main import main
-from ilbo.registry.inspection import describe
+from ilbo.registry.inspection import inspect
 
 WHOLE = dict(
     more="rain(tank) : { interm-fluent, real };\n"
@@ -25,7 +25,7 @@ WHOLE["cpfs"] = WHOLE["cpfs"].replace("rain_total()", "(sum_{?t : tank} [rain(?t
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    return describe(ilbo.make(write(tmp_path_factory.mktemp("inspect"), **WHOLE)))
+    return inspect(ilbo.make(write(tmp_path_factory.mktemp("inspect"), **WHOLE)))
 
 
 def test_fluents_with_their_sizes(report):

@@ -211,7 +211,7 @@ def test_hindsight_limit_is_computed_once_a_problem_and_shown(navigation, tmp_pa
     other = write_run(tmp_path / "other", ilbo.make("navigation-3"), tests=0)
     _, said = report(navigation, other, limit=True)
     assert asked == ["navigation-3"]
-    assert "limit in hindsight −72.25" in said
+    assert "hindsight limit −72.25" in said
 
 
 def test_command_writes_into_the_folder_of_the_run(navigation, capsys):

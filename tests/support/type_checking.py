@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 UNCHECKED = (
     "ilbo.cli",
     "ilbo.experiments",
+    "ilbo.mdp.laws.product",
     "ilbo.baselines.config",
     "ilbo.planning.config",
     *(f"ilbo.planning.estimators.{name}" for name in ("estimator", "pathwise", "score")),

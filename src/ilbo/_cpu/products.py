@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +48,7 @@ def across(x: Float[Array, "*b n"], rows: Float[Array, "m n"]) -> Float[Array, "
 
 @across.def_vmap
 def _across_many(
-    size: int, batched: list[bool], x: Array, rows: Array
+    size: Any, batched: list[bool], x: Array, rows: Array
 ) -> tuple[Float[Array, ...], bool]:
     """Which layout is better depends on the whole batch of x."""
     if batched[1]:

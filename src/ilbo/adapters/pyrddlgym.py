@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, State
-from ilbo.mdp.simulate import Policy
+from ilbo.mdp.simulate import PolicyFunction
 from ilbo.rddl.model import RDDLModel
 from ilbo.rddl.parsing import parse, quiet
 from ilbo.rddl.source import missing_extra
@@ -47,7 +47,9 @@ class PolicyAgent(BaseAgent):
         vectorized: Whether the environment was made with `vectorized=True`.
     """
 
-    def __init__(self, problem: Problem, policy: Policy, seed: int = 0, vectorized: bool = False):
+    def __init__(
+        self, problem: Problem, policy: PolicyFunction, seed: int = 0, vectorized: bool = False
+    ):
         dynamics = _model(problem).dynamics
         self.states, self.actions = dynamics.state, dynamics.action
         self.objects = dynamics.compiler.rddl.object_to_index

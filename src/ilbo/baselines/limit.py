@@ -24,7 +24,7 @@ from ilbo.mdp.bounds import within
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, State
-from ilbo.mdp.simulate import Policy, Trajectories, as_key, roll
+from ilbo.mdp.simulate import PolicyFunction, Trajectories, as_key, roll
 
 RANDOM_STARTS = 4
 STEPS = 600
@@ -95,7 +95,7 @@ def fractions(
 
 @eqx.filter_jit
 def _along(
-    problem: Problem, policy: Policy, noise: Float[Array, "e horizon k"], start: State
+    problem: Problem, policy: PolicyFunction, noise: Float[Array, "e horizon k"], start: State
 ) -> Float[Array, "e horizon m"]:
     """The actions of a policy along the noise, as a plan."""
     starts = jnp.broadcast_to(start, (len(noise), problem.state_size))

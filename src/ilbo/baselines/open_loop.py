@@ -19,7 +19,7 @@ from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, Noise, State
 from ilbo.mdp.simple import POLICIES
-from ilbo.mdp.simulate import Policy, Trajectories, as_key, draw_noise, roll, step
+from ilbo.mdp.simulate import PolicyFunction, Trajectories, as_key, draw_noise, roll, step
 
 BATCH = 64
 """Noise sequences of one gradient step."""
@@ -72,7 +72,7 @@ def evaluation_noise(
     return jnp.swapaxes(draw_noise(problem.exact, noise_key, (problem.horizon, episodes)), 0, 1)
 
 
-def reference_policies(problem: Problem) -> list[Policy]:
+def reference_policies(problem: Problem) -> list[PolicyFunction]:
     """Simple policies to start an ascent from: the midpoint, and the heuristic if there is one."""
     names = ["midpoint"]
     if type(problem.exact).heuristic is not Model.heuristic:
@@ -109,7 +109,7 @@ def follow(
 
 
 def _mean_actions(
-    problem: Problem, policy: Policy, start: State
+    problem: Problem, policy: PolicyFunction, start: State
 ) -> tuple[Float[Array, "horizon m"], Float[Array, "horizon m"]]:
     """Mean actions of a policy over episodes, and the mean width of their bounds."""
     key = jax.random.key(0)

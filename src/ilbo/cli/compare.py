@@ -54,7 +54,7 @@ class Command:
         returns = {
             one.label: [
                 evaluate(problem, policy, key, self.episodes, self.start).returns
-                for policy in one.load(problem)
+                for policy in one.policies(problem)
             ]
             for one in contenders
         }
@@ -64,7 +64,7 @@ class Command:
                 {
                     "problem": problem.name,
                     "episodes": self.episodes,
-                    "ranking": ranking.entries,
+                    "ranking": ranking.places,
                     "verdict": ranking.verdict,
                 }
             )
@@ -81,7 +81,7 @@ class Command:
                     precise(entry.behind) if place else "",
                     precise_interval(*entry.behind_ci95) if place else "",
                 ]
-                for place, entry in enumerate(ranking.entries)
+                for place, entry in enumerate(ranking.places)
             ],
         )
         print(ranking.verdict)

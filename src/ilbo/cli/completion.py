@@ -24,10 +24,10 @@ class Command:
     def run(self) -> int:
         import tyro
 
-        from ilbo.cli.main import COMMANDS, load, tyro_config
+        from ilbo.cli.main import COMMANDS, command, tyro_config
 
         commands: Any = reduce(
-            or_, (Annotated[load(name), tyro.conf.subcommand(name)] for name in COMMANDS)
+            or_, (Annotated[command(name), tyro.conf.subcommand(name)] for name in COMMANDS)
         )
         try:
             tyro.cli(

@@ -26,7 +26,7 @@ class Contender:
     """The problem they were trained for; None for simple policies, which fit all."""
     seeds: tuple[int, ...]
     """Seeds of the training runs; (0,) where there was none or it is not known."""
-    load: Callable[[Problem], list[Any]]
+    policies: Callable[[Problem], list[Any]]
     """The policies for a problem, one for each seed."""
 
 

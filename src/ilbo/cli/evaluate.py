@@ -51,7 +51,7 @@ class Command:
         keep_compiled_programs()
         chosen = contender(self.policy, self.best)
         problem = common_problem([chosen], self.problem, self.instance)
-        policies = chosen.load(problem)
+        policies = chosen.policies(problem)
         key = fresh_key() if self.seed is None else self.seed
         found = [evaluate(problem, p, key, self.episodes, self.start) for p in policies]
         limit = self._limit(problem, policies, key) if self.limit else None

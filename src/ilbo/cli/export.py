@@ -47,7 +47,7 @@ class Command:
                 f"for example {str(Path(self.policy) / f'seed-{chosen.seeds[0]}')!r}."
             )
         problem = common_problem([chosen], self.problem, self.instance)
-        (policy,) = chosen.load(problem)
+        (policy,) = chosen.policies(problem)
         done = export_policy(policy, problem, self.to, self.onnx)
         if self.json:
             print_json({"problem": problem.name, **vars(done)})

@@ -22,9 +22,9 @@ class Command:
     def run(self) -> int:
         import ilbo
         from ilbo.cli.output import print_json
-        from ilbo.registry.inspection import describe
+        from ilbo.registry.inspection import inspect
 
-        report = describe(ilbo.make(self.problem, self.instance))
+        report = inspect(ilbo.make(self.problem, self.instance))
         if self.json:
             print_json(report)
         else:

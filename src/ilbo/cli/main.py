@@ -100,10 +100,10 @@ def parse(name: str, arguments: Sequence[str]) -> Any:
     """The sub-command with these arguments; exits with 2 and says why where they are wrong."""
     import tyro
 
-    return tyro.cli(load(name), prog=f"ilbo {name}", args=arguments, config=tyro_config())
+    return tyro.cli(command(name), prog=f"ilbo {name}", args=arguments, config=tyro_config())
 
 
-def load(name: str) -> Any:
+def command(name: str) -> Any:
     """The `Command` class of the sub-command."""
     return importlib.import_module(f"ilbo.cli.{name}").Command
 

@@ -46,11 +46,11 @@ class Command:
 
     def run(self) -> int:
         from ilbo.cli.output import note
-        from ilbo.experiments.catalogue import load
+        from ilbo.experiments.catalogue import find
         from ilbo.experiments.sweep import reproduce
         from ilbo.storage.cache import keep_compiled_programs
 
-        load(self.name)
+        find(self.name)
         keep_compiled_programs()
         folder = reproduce(
             self.name,

@@ -6,16 +6,16 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ilbo.experiments.catalogue import NAMES, load
+    from ilbo.experiments.catalogue import NAMES, find
 
 __all__ = [
     "NAMES",
-    "load",
+    "find",
 ]
 
 _HOMES = {
     "NAMES": "catalogue",
-    "load": "catalogue",
+    "find": "catalogue",
 }
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ilbo.baselines import Limit
     from ilbo.mdp.evaluate import Evaluation
     from ilbo.mdp.problem import Problem
-    from ilbo.mdp.simulate import Policy
+    from ilbo.mdp.simulate import PolicyFunction
     from ilbo.planning.records import Plan
 
 Planner = Literal["ilbo", "through-time", "hindsight", "straight-line", "heuristic"]
@@ -171,7 +171,7 @@ def _of_plan(arm: Arm, plan: Plan) -> list[Result]:
     ]
 
 
-def _from(arm: Arm, problem: Problem, policy: Policy, start: Iterable[float]) -> float:
+def _from(arm: Arm, problem: Problem, policy: PolicyFunction, start: Iterable[float]) -> float:
     from ilbo.mdp.evaluate import evaluate
     from ilbo.runs.results import fresh_key
 

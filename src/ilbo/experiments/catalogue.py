@@ -20,7 +20,7 @@ NAMES = {
 }
 
 
-def load(name: str) -> Experiment:
+def find(name: str) -> Experiment:
     """The module of an experiment."""
     if name not in NAMES:
         hint = suggest(name, NAMES, f"choose one of {', '.join(NAMES)}.")

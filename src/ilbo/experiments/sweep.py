@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ilbo.errors import UserError
 from ilbo.experiments.arms import Arm, Result, perform
-from ilbo.experiments.catalogue import load
+from ilbo.experiments.catalogue import find
 from ilbo.experiments.engines import Block, Engine, Perform, blocks, make_engine
 from ilbo.experiments.folder import ExperimentFolder
 from ilbo.experiments.scales import SCALES, ScaleName
@@ -41,7 +41,7 @@ def reproduce(
         address: Of the Ray cluster; that of this machine if None.
         say: Called with a line as each block of runs finishes.
     """
-    experiment = load(name)
+    experiment = find(name)
     if scale not in SCALES:
         raise UserError(f"There is no scale {scale!r}; choose one of {', '.join(SCALES)}.")
     if seeds is not None and seeds < 1:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 from ilbo.errors import UserError
 from ilbo.mdp.bootstrap import bootstrap
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import Policy, Trajectories, simulate
+from ilbo.mdp.simulate import PolicyFunction, Trajectories, simulate
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Comparison:
 
 def evaluate(
     problem: Problem,
-    policy: Policy,
+    policy: PolicyFunction,
     key: Key[Array, ""] | int,
     episodes: int = 64,
     start: Any = None,
@@ -122,8 +122,8 @@ def _written(vector: np.ndarray) -> str:
 
 def compare(
     problem: Problem,
-    first: Policy,
-    second: Policy,
+    first: PolicyFunction,
+    second: PolicyFunction,
     key: Key[Array, ""] | int,
     episodes: int = 64,
     start: Any = None,

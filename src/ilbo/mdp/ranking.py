@@ -13,7 +13,7 @@ from ilbo.mdp.numbers import precise, precise_interval
 
 
 @dataclass(frozen=True)
-class Entry:
+class Place:
     """One contender: the mean over its episodes and training seeds."""
 
     label: str
@@ -27,7 +27,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ranking:
-    entries: list[Entry]
+    places: list[Place]
     """The best first."""
     verdict: str
 
@@ -46,8 +46,8 @@ def rank(returns: Mapping[str, Sequence[Float[np.ndarray, " episodes"]]]) -> Ran
     order = sorted(tables, key=lambda label: -tables[label].mean())
     resampled = _resample(tables)
     first = order[0]
-    entries = [
-        Entry(
+    places = [
+        Place(
             label=label,
             seeds=len(tables[label]),
             mean=float(tables[label].mean()),
@@ -58,7 +58,7 @@ def rank(returns: Mapping[str, Sequence[Float[np.ndarray, " episodes"]]]) -> Ran
         for label in order
     ]
     same = np.array_equal(tables[first], tables[order[1]])
-    return Ranking(entries, _verdict(entries, same))
+    return Ranking(places, _verdict(places, same))
 
 
 def _resample(
@@ -75,10 +75,10 @@ def _resample(
     return dict(zip(tables, columns, strict=True))
 
 
-def _verdict(entries: list[Entry], same: bool) -> str:
-    first, second = entries[:2]
+def _verdict(places: list[Place], same: bool) -> str:
+    first, second = places[:2]
     lead = f"{precise(second.behind)} (95 % {precise_interval(*second.behind_ci95)})"
-    among = "" if len(entries) == 2 else f", the best of {len(entries)},"
+    among = "" if len(places) == 2 else f", the best of {len(places)},"
     if same:
         return f"{first.label} and {second.label} earn exactly the same in every episode."
     if second.behind_ci95[0] > 0:

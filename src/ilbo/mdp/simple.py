@@ -11,7 +11,7 @@ from ilbo.mdp import sampling
 from ilbo.mdp.bounds import within
 from ilbo.mdp.model import Model
 from ilbo.mdp.shapes import Action, State
-from ilbo.mdp.simulate import Policy
+from ilbo.mdp.simulate import PolicyFunction
 
 
 class Midpoint(eqx.Module):
@@ -44,7 +44,7 @@ class Heuristic(eqx.Module):
         return self.model.heuristic(state)
 
 
-POLICIES: dict[str, Callable[[Model], Policy]] = {
+POLICIES: dict[str, Callable[[Model], PolicyFunction]] = {
     "random": Random,
     "midpoint": Midpoint,
     "heuristic": Heuristic,

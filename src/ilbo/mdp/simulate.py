@@ -15,7 +15,7 @@ from ilbo.errors import UserError
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 
-Policy = Callable[..., Array]
+PolicyFunction = Callable[..., Array]
 """state [n] → action [m]; called with a key as well where it has a true `stochastic`."""
 
 
@@ -56,7 +56,7 @@ def as_key(key: Key[Array, ""] | int) -> Key[Array, ""]:
 
 
 def act(
-    model: Model, policy: Policy, states: Float[Array, "b n"], key: Key[Array, ""]
+    model: Model, policy: PolicyFunction, states: Float[Array, "b n"], key: Key[Array, ""]
 ) -> Float[Array, "b m"]:
     """The policy's actions, clipped into the bounds; the key is for stochastic policies."""
     if getattr(policy, "stochastic", False):
@@ -88,7 +88,7 @@ def step(
 @eqx.filter_jit
 def roll(
     model: Model,
-    policy: Policy,
+    policy: PolicyFunction,
     noise: Float[Array, "horizon b k"],
     key: Key[Array, ""],
     starts: Float[Array, "b n"],
@@ -119,7 +119,7 @@ class Trial(NamedTuple):
     starts: Float[Array, "b n"]
 
 
-def returns(problem: Problem, policy: Policy, trial: Trial) -> Float[Array, " b"]:
+def returns(problem: Problem, policy: PolicyFunction, trial: Trial) -> Float[Array, " b"]:
     """The returns of a deterministic policy on the exact model.
 
     An episode with an action, state or reward that is not finite counts as −inf, so that no choice
@@ -136,7 +136,7 @@ def returns(problem: Problem, policy: Policy, trial: Trial) -> Float[Array, " b"
 
 def simulate(
     problem: Problem,
-    policy: Policy,
+    policy: PolicyFunction,
     key: Key[Array, ""] | int,
     episodes: int = 64,
     start: Any = None,

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ilbo.mdp.problem import Problem
-    from ilbo.mdp.simulate import Policy, Trajectories
+    from ilbo.mdp.simulate import PolicyFunction, Trajectories
 
 
-def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str | None) -> Figure:
+def draw(
+    problem: Problem, policy: PolicyFunction, simulated: Trajectories, title: str | None
+) -> Figure:
     from ilbo.plots.canvas import new_figure
 
     alive = np.asarray(simulated.alive)

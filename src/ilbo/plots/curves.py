@@ -52,7 +52,7 @@ def _panel(ax: Axes, runs: list[list[Record]], limit: float | None, title: str) 
     ax.plot(*current, color=BLUE, lw=1.9, marker=marker, ms=3, label=f"current policy{what}")
     ax.plot(*best, color=GREEN, lw=1.2, ls=(0, (4, 3)), label=f"best so far{what}")
     if limit is not None and np.isfinite(limit):
-        ax.axhline(limit, color=RED, lw=1.2, ls=":", label="limit in hindsight")
+        ax.axhline(limit, color=RED, lw=1.2, ls=":", label="hindsight limit")
     ax.margins(x=0.02)
 
 

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ilbo.mdp.problem import Problem
-    from ilbo.mdp.simulate import Policy, Trajectories
+    from ilbo.mdp.simulate import PolicyFunction, Trajectories
 
 
-def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str | None) -> Figure:
+def draw(
+    problem: Problem, policy: PolicyFunction, simulated: Trajectories, title: str | None
+) -> Figure:
     from matplotlib.patches import Patch
 
     from ilbo.builtin.hvac import AIR_MAX, TEMP_LOW, TEMP_UP

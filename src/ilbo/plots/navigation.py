@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
     from ilbo.builtin.navigation import Navigation
     from ilbo.mdp.problem import Problem
-    from ilbo.mdp.simulate import Policy, Trajectories
+    from ilbo.mdp.simulate import PolicyFunction, Trajectories
 
 SHADES, ARROWS, PATHS = 160, 15, 48
 
 
-def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str | None) -> Figure:
+def draw(
+    problem: Problem, policy: PolicyFunction, simulated: Trajectories, title: str | None
+) -> Figure:
     model = cast("Navigation", problem.model)
     goal, zones = np.asarray(model.goal), np.asarray(model.centers)
     states = np.asarray(simulated.states)
@@ -54,7 +56,7 @@ def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str |
 def _map(
     ax: Axes,
     model: Navigation,
-    policy: Policy,
+    policy: PolicyFunction,
     states: Float[np.ndarray, "episodes steps 2"],
     goal: Float[np.ndarray, " 2"],
     zones: Float[np.ndarray, "zones 2"],
@@ -130,7 +132,10 @@ def _shade(
 
 
 def _moves(
-    model: Navigation, policy: Policy, low: Float[np.ndarray, " 2"], high: Float[np.ndarray, " 2"]
+    model: Navigation,
+    policy: PolicyFunction,
+    low: Float[np.ndarray, " 2"],
+    high: Float[np.ndarray, " 2"],
 ) -> tuple[Float[np.ndarray, "arrows 2"], Float[np.ndarray, "arrows 2"]]:
     """Where arrows stand, and the policy's moves there, clipped into the bounds."""
     import equinox as eqx

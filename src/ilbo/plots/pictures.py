@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ilbo.mdp.problem import Problem
-    from ilbo.mdp.simulate import Policy
+    from ilbo.mdp.simulate import PolicyFunction
     from ilbo.planning.records import Record
 
 
@@ -39,7 +39,7 @@ def learning_curve(
 
 def trajectories(
     problem: Problem,
-    policy: Policy,
+    policy: PolicyFunction,
     path: str | Path,
     episodes: int = 64,
     seed: int = PICTURE_SEED,
@@ -71,7 +71,7 @@ def draw_metrics(history: Sequence[Sequence[Record]], title: str | None = None) 
 
 def draw_trajectories(
     problem: Problem,
-    policy: Policy,
+    policy: PolicyFunction,
     episodes: int = 64,
     seed: int = PICTURE_SEED,
     title: str | None = None,

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
     from ilbo.builtin.reservoirs import Reservoir
     from ilbo.mdp.problem import Problem
-    from ilbo.mdp.simulate import Policy, Trajectories
+    from ilbo.mdp.simulate import PolicyFunction, Trajectories
 
 
-def draw(problem: Problem, policy: Policy, simulated: Trajectories, title: str | None) -> Figure:
+def draw(
+    problem: Problem, policy: PolicyFunction, simulated: Trajectories, title: str | None
+) -> Figure:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -6,21 +6,21 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ilbo.rddl.build import exact_model, load
+    from ilbo.rddl.build import exact_model, read
     from ilbo.rddl.source import instances, locate, packaged, repository
 
 __all__ = [
     "exact_model",
     "instances",
-    "load",
     "locate",
     "packaged",
+    "read",
     "repository",
 ]
 
 _HOMES = {
     "exact_model": "build",
-    "load": "build",
+    "read": "build",
     "instances": "source",
     "locate": "source",
     "packaged": "source",

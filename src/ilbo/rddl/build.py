@@ -13,7 +13,7 @@ from ilbo.rddl.parsing import reading
 from ilbo.rddl.source import Source, locate
 
 
-def load(name: str, instance: str | None = None) -> Problem:
+def read(name: str, instance: str | None = None) -> Problem:
     """The problem of an RDDL domain and instance.
 
     Args:

@@ -170,7 +170,7 @@ class ExplicitNoise:
             if taken != "never":
                 raise Unsupported(f"<{where}> draws from {name}, of which {wrong}")
             constants = [None] * len(constants)
-        draw = draws.plan(name, shape, constants)
+        draw = draws.draw_of(name, shape, constants)
         if draw is None:
             raise Unsupported(
                 f"<{where}> draws from {name}, which no noise of a fixed law can be turned into"

@@ -3,7 +3,7 @@
     forall_{?r : reservoir} [0 <= outflow(?r) ^ outflow(?r) <= rlevel(?r)]
 
 bounds each `outflow` from below by a constant and from above by the state. A constraint is split
-into its conjuncts; one that can be solved for a single fluent becomes a `Bound`, all others are
+into its conjuncts; one that can be solved for a single fluent becomes a `Limit`, all others are
 kept as `Condition`s that can be checked but not enforced.
 """
 
@@ -35,7 +35,7 @@ _NEGATED = {"<=": ">", "<": ">=", ">=": "<", ">": "<="}
 
 
 @dataclass(frozen=True)
-class Bound:
+class Limit:
     """Lowest and highest value [*shape] of a fluent, as functions of the values of others."""
 
     fluent: str
@@ -70,9 +70,9 @@ class _Leaf:
 
 def split(
     compiler: Any, expressions: Iterable[Expression], targets: set[str]
-) -> tuple[list[Bound], list[Condition]]:
+) -> tuple[list[Limit], list[Condition]]:
     """The bounds that the constraints put on the target fluents, and what else they ask for."""
-    bounds: list[Bound] = []
+    bounds: list[Limit] = []
     conditions: list[Condition] = []
     for expression in expressions:
         for leaf in _conjuncts(compiler.rddl, expression, targets):
@@ -84,7 +84,7 @@ def split(
     return bounds, conditions
 
 
-def combine(bounds: Iterable[Bound], values: Values, base: Box) -> Box:
+def combine(bounds: Iterable[Limit], values: Values, base: Box) -> Box:
     """The tightest (low, high) [*shape] of each fluent of `base`, which gives the loosest."""
     box = dict(base)
     for bound in bounds:
@@ -140,7 +140,7 @@ def _as_condition(compiler: Any, leaf: _Leaf) -> Condition:
     return Condition(check, _text(leaf), frozenset(names))
 
 
-def _as_bound(compiler: Any, leaf: _Leaf, targets: set[str]) -> Bound | None:
+def _as_bound(compiler: Any, leaf: _Leaf, targets: set[str]) -> Limit | None:
     model, (kind, op) = compiler.rddl, leaf.expression.etype
     if kind != "relational" or op not in _REVERSED or (leaf.negated and op not in _NEGATED):
         return None
@@ -178,7 +178,7 @@ def _as_bound(compiler: Any, leaf: _Leaf, targets: set[str]) -> Bound | None:
         return place(low, high)
 
     constant = all(model.variable_types[name] == "non-fluent" for name in names)
-    return Bound(target.args[0], limits, constant, _text(leaf))
+    return Limit(target.args[0], limits, constant, _text(leaf))
 
 
 def _solve(

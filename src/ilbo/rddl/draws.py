@@ -46,7 +46,7 @@ class Draw:
 Planner = Callable[[Shape, Constants], Draw | None]
 
 
-def plan(name: str, shape: Shape, constants: Constants) -> Draw | None:
+def draw_of(name: str, shape: Shape, constants: Constants) -> Draw | None:
     """The draw of a distribution for parameters of the shape; None where it is not supported."""
     planner = _PLANNERS.get(name)
     draw = None if planner is None else planner(shape, constants)

@@ -184,7 +184,7 @@ def _random_reward(rddl: Any) -> bool:
     return False
 
 
-def _fixed(bounds: list[constraints.Bound], layout: Layout) -> constraints.Box:
+def _fixed(bounds: list[constraints.Limit], layout: Layout) -> constraints.Box:
     """The bounds of each fluent that depend on nothing, and on the type of the fluent."""
     box: constraints.Box = {}
     for fluent in layout.fluents:

@@ -15,7 +15,7 @@ from ilbo.rddl.model import RDDLModel
 from ilbo.rddl.parsing import text_of
 
 
-def describe(problem: Problem) -> dict[str, Any]:
+def inspect(problem: Problem) -> dict[str, Any]:
     """A problem as plain data; one that was not read from RDDL has less to tell."""
     missing = {name: why for name, why in _reasons(problem).items() if why is not None}
     report: dict[str, Any] = {

@@ -19,9 +19,9 @@ def make(name: str | Path, instance: str | Path | None = None) -> Problem:
     """
     text = str(name)
     if instance is not None or text.startswith("rddl:") or text.endswith(".rddl"):
-        from ilbo.rddl.build import load
+        from ilbo.rddl.build import read
 
-        return load(text, None if instance is None else str(instance))
+        return read(text, None if instance is None else str(instance))
     problem = built_in(text)
     if problem is None:
         hint = suggest(text, problems(), "see `ilbo problems`.")

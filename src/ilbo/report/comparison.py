@@ -56,10 +56,10 @@ def _group(entries: list[Entry]) -> str:
             number(place.mean),
             interval(*place.ci95),
             f"{number(place.behind)} {interval(*place.behind_ci95)}"
-            if place is not ranking.entries[0]
+            if place is not ranking.places[0]
             else '<span class="best">first</span>',
         ]
-        for place in ranking.entries
+        for place in ranking.places
     ]
     episodes = len(next(iter(evaluated.values())).returns)
     return parts.card(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Key
 
 from ilbo.mdp.evaluate import Evaluation, evaluate
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import Policy
+from ilbo.mdp.simulate import PolicyFunction
 from ilbo.planning.records import Plan
 
 FRESH_EPISODES = 2048
@@ -25,7 +25,7 @@ def fresh_key() -> Key[Array, ""]:
 
 
 def evaluate_fresh(
-    problem: Problem, policies: Sequence[Policy], episodes: int = FRESH_EPISODES
+    problem: Problem, policies: Sequence[PolicyFunction], episodes: int = FRESH_EPISODES
 ) -> list[Evaluation]:
     """Each policy on the same fresh trajectories from the problem's own start."""
     return [evaluate(problem, policy, fresh_key(), episodes) for policy in policies]

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ilbo.errors import UserError
-from ilbo.theory.maximise import Policy, maximise_parameters, maximise_table, table
+from ilbo.theory.maximise import Parametric, maximise_parameters, maximise_table, table
 from ilbo.theory.mdp import FiniteMDP, between, finite_bounds
 from ilbo.theory.minoriser import Bound, bound
 from ilbo.theory.precision import in_float64
@@ -47,7 +47,7 @@ class History:
 def iterate(
     mdp: FiniteMDP,
     start: Any,
-    policy: Policy | None = None,
+    policy: Parametric | None = None,
     *,
     shift: float = 0.0,
     tolerance: float = 1e-8,

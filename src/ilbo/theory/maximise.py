@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from ilbo.theory.minoriser import Bound
 from ilbo.theory.precision import Doubles, in_float64
 
-Policy = Callable[[Any, Any], Any]
+Parametric = Callable[[Any, Any], Any]
 """μ_θ as a JAX function: (θ, number of the state s) → action [k]."""
 
 PROBES = 16
@@ -136,7 +136,7 @@ def _spread(count: int, size: int) -> Float[np.ndarray, "count size"]:
 
 def maximise_parameters(
     j_hat: Bound,
-    policy: Policy,
+    policy: Parametric,
     theta_m: Float[np.ndarray, "*shape"],
     restarts: int = 0,
     seed: int = 0,
@@ -210,21 +210,21 @@ def maximise_parameters(
     return best.reshape(theta_m.shape)
 
 
-def table(policy: Policy, theta: Any, states: int) -> Float[Doubles, "n k"]:
+def table(policy: Parametric, theta: Any, states: int) -> Float[Doubles, "n k"]:
     """μ_θ(s) for every state."""
     return _table(policy, theta, states)
 
 
 @in_float64
 @eqx.filter_jit
-def _table(policy: Policy, theta: Float[Array, "*shape"], states: int) -> Float[Array, "n k"]:
+def _table(policy: Parametric, theta: Float[Array, "*shape"], states: int) -> Float[Array, "n k"]:
     return jax.vmap(policy, (None, 0))(theta, jnp.arange(states))
 
 
 @in_float64
 @eqx.filter_jit
 def _program(
-    j_hat: Bound, policy: Policy, theta: Float[Array, "*shape"]
+    j_hat: Bound, policy: Parametric, theta: Float[Array, "*shape"]
 ) -> tuple[
     Float[Array, ""], Float[Array, "*shape"], Float[Array, "n k"], Float[Array, "n k *shape"]
 ]:
