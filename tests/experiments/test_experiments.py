@@ -12,7 +12,7 @@ import ilbo
 from ilbo.cli import main as cli
 from ilbo.experiments import statistics, sweep
 from ilbo.experiments.arms import Arm, Result, perform
-from ilbo.experiments.catalogue import NAMES, load
+from ilbo.experiments.catalogue import NAMES, find
 from ilbo.experiments.drawing import round_ticks
 from ilbo.experiments.engines import Local, blocks
 from ilbo.experiments.folder import ExperimentFolder
@@ -172,7 +172,7 @@ def reported(request, tmp_path_factory):
     name = request.param
     path = tmp_path_factory.mktemp(name)
     folder = ExperimentFolder.open(path, name, "small")
-    experiment = load(name)
+    experiment = find(name)
     for arm in experiment.arms(SCALES["small"]):
         folder.save(arm, fake(arm, sweep.seeds_of(arm, 2)))
     sweep.reproduce(name, "small", path, seeds=2)
@@ -183,7 +183,7 @@ def test_report_has_figure_data_and_table(reported):
     name, path, text = reported
     for ending in (".png", ".pdf", ".csv", "-runs.csv", ".md"):
         assert (path / f"{name}{ending}").stat().st_size > 200
-    assert text.startswith(f"# {load(name).TITLE}\n")
+    assert text.startswith(f"# {find(name).TITLE}\n")
     assert f"`ilbo reproduce {name} --scale small --seeds 2`" in text
     assert "0123456789ab+" in text
     assert "- Machine: 3 cores of another machine; jax 0.10.2, Python 3.11.0\n" in text
@@ -192,7 +192,7 @@ def test_report_has_figure_data_and_table(reported):
         if line.startswith("| "):
             assert "nan" not in line
     runs = list(csv.DictReader((path / f"{name}-runs.csv").read_text().splitlines()))
-    expected = sum(len(sweep.seeds_of(arm, 2)) for arm in load(name).arms(SCALES["small"]))
+    expected = sum(len(sweep.seeds_of(arm, 2)) for arm in find(name).arms(SCALES["small"]))
     assert len(runs) == expected
 
 
@@ -252,7 +252,7 @@ def test_every_arm_has_settings_that_hold(name):
     from ilbo.baselines import ThroughTime
 
     for scale in SCALES.values():
-        arms = load(name).arms(scale)
+        arms = find(name).arms(scale)
         assert len({(arm.key, arm.label) for arm in arms}) == len(arms)
         for arm in arms:
             assert arm.problem in ilbo.problems()
@@ -265,7 +265,7 @@ def test_paper_scale_is_as_published():
     arm = scale.through_time_arm("hvac-6", "1 layer")
     assert (arm.settings["epochs"], arm.settings["batch"], arm.layers) == (200, 256, (2048,))
     assert scale.ilbo_arm("hvac-6", "4 layers").settings["episodes"] == 5_000
-    assert all(load(name).SEEDS["paper"] == 10 for name in NAMES)
+    assert all(find(name).SEEDS["paper"] == 10 for name in NAMES)
 
 
 def test_performing_plans_evaluates_and_counts():

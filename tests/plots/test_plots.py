@@ -146,7 +146,7 @@ def test_learning_curve_shows_the_mean_over_seeds_best_and_limit():
     best = np.mean([[r.best for r in run] for run in runs], axis=0)
     np.testing.assert_allclose(lines["current policy, mean of 3 seeds"].get_ydata(), current)
     np.testing.assert_allclose(lines["best so far, mean of 3 seeds"].get_ydata(), best)
-    assert lines["limit in hindsight"].get_ydata()[0] == -90.0
+    assert lines["hindsight limit"].get_ydata()[0] == -90.0
     assert len(figure.axes) == 2  # the later part once more, closer
 
 
