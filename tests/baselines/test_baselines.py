@@ -62,7 +62,7 @@ def test_return_through_time_is_that_of_the_rollout():
         noise = draw_noise(problem.model, jax.random.key(1), (problem.horizon, 5))
         starts = jnp.broadcast_to(problem.initial_state, (5, problem.state_size))
         expected = roll(problem.model, policy, noise, jax.random.key(2), starts)
-        returns = total_rewards(problem.model, policy, noise, problem.initial_state)
+        returns = total_rewards(problem, policy, noise)
         np.testing.assert_allclose(returns, expected.rewards.sum(axis=1), rtol=1e-5)
         if problem.name == "walk":
             assert not expected.alive.all(), "some episode should end early"
@@ -99,7 +99,7 @@ def test_squared_loss_is_the_mean_of_squared_returns():
         for loss in ("linear", "squared")
     ]
     policy = trainers[0].policy(network)
-    totals = total_rewards(problem.model, policy, noise, problem.initial_state)
+    totals = total_rewards(problem, policy, noise)
     assert float(trainers[0].loss(network, noise)[0]) == pytest.approx(-float(totals.mean()))
     assert float(trainers[1].loss(network, noise)[0]) == pytest.approx(float((totals**2).mean()))
 

@@ -24,7 +24,7 @@ from ilbo.mdp.bounds import within
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, State
-from ilbo.mdp.simulate import PolicyFunction, Trajectories, as_key, roll
+from ilbo.mdp.simulate import PolicyFunction, Trajectories, as_key, discounted_sum, roll
 
 RANDOM_STARTS = 4
 STEPS = 600
@@ -135,7 +135,7 @@ def _ascend(
     def total(
         plans: Float[Array, "g e horizon m"],
     ) -> tuple[Float[Array, ""], Float[Array, "g e"]]:
-        returns = jnp.sum(every(problem.model, plans).rewards, axis=-1)
+        returns = discounted_sum(problem, every(problem.model, plans).rewards)
         return jnp.sum(returns), returns
 
     relaxed = problem.exact is not problem.model
@@ -144,7 +144,7 @@ def _ascend(
         plans, state, best, best_plans = carry
         (_, returns), gradient = jax.value_and_grad(total, has_aux=True)(plans)
         if relaxed:
-            returns = jnp.sum(every(problem.exact, plans).rewards, axis=-1)
+            returns = discounted_sum(problem, every(problem.exact, plans).rewards)
         better = returns > best
         best_plans = jnp.where(better[..., None, None], plans, best_plans)
         best = jnp.where(better, returns, best)

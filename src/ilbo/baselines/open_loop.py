@@ -19,7 +19,15 @@ from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, Noise, State
 from ilbo.mdp.simple import POLICIES
-from ilbo.mdp.simulate import PolicyFunction, Trajectories, as_key, draw_noise, roll, step
+from ilbo.mdp.simulate import (
+    PolicyFunction,
+    Trajectories,
+    as_key,
+    discounted_sum,
+    draw_noise,
+    roll,
+    step,
+)
 
 BATCH = 64
 """Noise sequences of one gradient step."""
@@ -135,7 +143,7 @@ def _ascend(
         noise = draw_noise(problem.model, key, (BATCH, problem.horizon))
         plan = guess + width * shift
         paths = jax.vmap(lambda xi: follow(problem.model, clip, plan, xi, start))(noise)
-        return jnp.mean(jnp.sum(paths.rewards, axis=1))
+        return jnp.mean(discounted_sum(problem, paths.rewards))
 
     def update(
         carry: tuple[Float[Array, "horizon m"], optax.OptState], key: Key[Array, ""]

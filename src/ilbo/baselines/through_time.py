@@ -18,9 +18,8 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.baselines.config import ThroughTime
-from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import Trial, draw_noise, returns, step
+from ilbo.mdp.simulate import Trial, discounted_sum, draw_noise, returns, step
 from ilbo.nn.policy import Layers, Policy, Scaling
 from ilbo.planning.ascent import make_optimizer
 from ilbo.planning.loop import Tell, successive, train
@@ -46,9 +45,11 @@ class ThroughTimeState(eqx.Module):
 
 
 def total_rewards(
-    model: Model, policy: Policy, noise: Float[Array, "horizon b k"], start: Float[Array, " n"]
+    problem: Problem, policy: Policy, noise: Float[Array, "horizon b k"]
 ) -> Float[Array, " b"]:
-    """Undiscounted returns along the noise; their gradient recomputes each step's network."""
+    """Returns along the noise from the problem's own start, discounted as the problem says; their
+    gradient recomputes each step's network."""
+    model, start = problem.model, problem.initial_state
 
     @jax.checkpoint
     def one(carry: Carry, xi: Float[Array, "b k"]) -> tuple[Carry, Float[Array, " b"]]:
@@ -58,7 +59,7 @@ def total_rewards(
 
     starts = jnp.broadcast_to(start, (noise.shape[1], *start.shape))
     _, rewards = jax.lax.scan(one, (starts, ~jax.vmap(model.terminal)(starts)), noise)
-    return jnp.sum(rewards, axis=0)
+    return discounted_sum(problem, rewards.T)
 
 
 class ThroughTimeTrainer(Trainer):
@@ -94,7 +95,7 @@ class ThroughTimeTrainer(Trainer):
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The loss of a batch and its mean total reward."""
         problem = self.problem
-        totals = total_rewards(problem.model, self.policy(network), noise, problem.initial_state)
+        totals = total_rewards(problem, self.policy(network), noise)
         mean = jnp.mean(totals)
         return (-mean if self.config.loss == "linear" else jnp.mean(totals**2)), mean
 

@@ -53,7 +53,7 @@ class Command:
         key = fresh_key() if self.seed is None else self.seed
         returns = {
             one.label: [
-                evaluate(problem, policy, key, self.episodes, self.start).returns
+                evaluate(problem, policy, key, self.episodes, self.start).discounted_returns
                 for policy in one.policies(problem)
             ]
             for one in contenders

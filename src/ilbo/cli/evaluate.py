@@ -71,7 +71,9 @@ class Command:
 
         episodes = min(self.episodes, LIMIT_EPISODES)
         best = hindsight(problem, key, episodes, self.start)
-        earned = [evaluate(problem, p, key, episodes, self.start).returns for p in policies]
+        earned = [
+            evaluate(problem, p, key, episodes, self.start).discounted_returns for p in policies
+        ]
         gap = best.returns - np.mean(earned, axis=0)
         return {
             "episodes": episodes,

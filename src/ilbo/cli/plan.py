@@ -194,6 +194,11 @@ class Command:
                 f"episodes (std {std}, 95 % {precise_interval(*result['ci95'])}); the best tested "
                 f"policy {precise(result['best_mean'])}"
             )
+        if "discount" in result:
+            print(
+                f"discounted by {result['discount']:g}, which is what is planned for and tested: "
+                f"{result['discounted_mean']:,.2f}"
+            )
         print_table(
             ["what it took", "each run" if "seeds" in result else ""],
             [

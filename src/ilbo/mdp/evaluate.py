@@ -27,6 +27,7 @@ class Evaluation:
     ci95: tuple[float, float]
     """95 % bootstrap interval of the mean."""
     discounted_mean: float
+    """The same with the problem's own discount: its objective."""
     discounted_std: float
     violations: float
     """Mean number of broken constraints per episode, beyond the action bounds."""
@@ -40,7 +41,10 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two policies on equal noise: first minus second, so positive means the first is better."""
+    """Two policies on equal noise: first minus second, so positive means the first is better.
+
+    Returns are discounted as the problem says.
+    """
 
     difference: float
     ci95: tuple[float, float]
@@ -70,7 +74,9 @@ def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
     _check_finite(problem, trajectories)
     rewards = np.asarray(trajectories.rewards, np.float64)
     returns = rewards.sum(axis=1)
-    discounted = rewards @ problem.discount ** np.arange(problem.horizon)
+    discounted = returns
+    if problem.discount < 1:
+        discounted = rewards @ problem.discount ** np.arange(problem.horizon)
     return Evaluation(
         episodes=len(returns),
         mean=float(returns.mean()),
@@ -131,5 +137,5 @@ def compare(
     """Evaluates both policies on equal noise and gives the paired difference with its interval."""
     a = evaluate(problem, first, key, episodes, start)
     b = evaluate(problem, second, key, episodes, start)
-    difference = a.returns - b.returns
+    difference = a.discounted_returns - b.discounted_returns
     return Comparison(float(difference.mean()), bootstrap(difference), a, b)

@@ -119,8 +119,15 @@ class Trial(NamedTuple):
     starts: Float[Array, "b n"]
 
 
+def discounted_sum(problem: Problem, rewards: Float[Array, "*b horizon"]) -> Float[Array, "*b"]:
+    """Σ_t γ^t r_t with the problem's own discount: the objective of an episode."""
+    if problem.discount == 1:
+        return jnp.sum(rewards, axis=-1)
+    return jnp.sum(rewards * problem.discount ** jnp.arange(problem.horizon), axis=-1)
+
+
 def returns(problem: Problem, policy: PolicyFunction, trial: Trial) -> Float[Array, " b"]:
-    """The returns of a deterministic policy on the exact model.
+    """The returns of a deterministic policy on the exact model, discounted as the problem says.
 
     An episode with an action, state or reward that is not finite counts as −inf, so that no choice
     by returns falls on such a policy: the rewards alone may look fine.
@@ -131,7 +138,7 @@ def returns(problem: Problem, policy: PolicyFunction, trial: Trial) -> Float[Arr
         jnp.isfinite(path.states[:, 1:]), axis=2
     )
     sound = jnp.all((sound & jnp.isfinite(path.rewards)) | ~path.alive, axis=1)
-    return jnp.where(sound, jnp.sum(path.rewards, axis=1), -jnp.inf)
+    return jnp.where(sound, discounted_sum(problem, path.rewards), -jnp.inf)
 
 
 def simulate(

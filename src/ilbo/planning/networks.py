@@ -45,7 +45,9 @@ class Networks(eqx.Module):
 
     @property
     def discount(self) -> float:
-        return 1.0 if self.timed else self.config.discount
+        """γ of the objective: the problem's own; a stationary critic needs one below 1."""
+        own = self.problem.discount
+        return own if self.timed else min(own, self.config.discount)
 
     def value(
         self,

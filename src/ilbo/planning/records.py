@@ -18,7 +18,8 @@ class Record:
     episode: int
     """Training episodes so far."""
     current: float
-    """Mean return, on the test trajectories, of the policy selected by now."""
+    """Mean return, on the test trajectories, of the policy selected by now; discounted as the
+    problem says."""
     best: float
     """The best of these so far."""
     critic_loss: float

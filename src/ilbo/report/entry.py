@@ -31,8 +31,8 @@ class Entry:
 
     @property
     def each(self) -> list[Float[np.ndarray, " episodes"]]:
-        """The returns of each seed on the same fresh trajectories."""
-        return [evaluation.returns for evaluation in self.evaluations]
+        """The returns of each seed on the same fresh trajectories, discounted as its problem is."""
+        return [evaluation.discounted_returns for evaluation in self.evaluations]
 
     @property
     def returns(self) -> Float[np.ndarray, " episodes"]:

@@ -37,6 +37,14 @@ def over_seeds(evaluations: Sequence[Evaluation]) -> dict[str, float]:
     return {"mean": float(np.mean(means)), "std": float(np.std(means, ddof=1))}
 
 
+def _discounted(problem: Problem, final: Sequence[Evaluation]) -> dict[str, float]:
+    """The objective itself, where the problem discounts."""
+    if problem.discount == 1:
+        return {}
+    mean = float(np.mean([evaluation.discounted_mean for evaluation in final]))
+    return {"discount": problem.discount, "discounted_mean": mean}
+
+
 def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation]) -> dict[str, Any]:
     """The result as one object: of one seed, or with a list for each figure of several.
 
@@ -65,6 +73,7 @@ def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation])
         "problem": plan.problem.name,
         **figures,
         "best_mean": float(np.mean(best_means)),
+        **_discounted(plan.problem, final),
         "episodes": samples.episodes,
         "test_episodes": final[0].episodes,
         "violations": float(np.mean([evaluation.violations for evaluation in final])),
