@@ -74,7 +74,7 @@ def test_problems_as_json(capsys):
         "state_size": 6,
         "action_size": 6,
         "horizon": 40,
-        "discount": 0.9,
+        "discount": 1.0,
         "noise": "Normal × 12",
     }
 
