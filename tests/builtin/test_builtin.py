@@ -60,7 +60,7 @@ def test_task_equals_published_figures(name):
     np.testing.assert_allclose(
         problem.initial_state, np.broadcast_to(start, problem.state_size), rtol=1e-6
     )
-    # The published instances of HVAC discount by 0.9; the paper plans for and reports the plain total.
+    # Published instances of HVAC discount by 0.9; the paper plans for and reports the plain total.
     assert (problem.horizon, problem.discount) == (facts["horizon"], 1.0)
     low, high = problem.region
     np.testing.assert_array_equal(low, 0)
