@@ -5,9 +5,9 @@ Names are loaded on first use, so that `import ilbo` costs next to nothing.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from ilbo.lazy import on_first_use
 from ilbo.version import __version__
 from ilbo.xla import avoid_wrong_sums
 
@@ -34,37 +34,30 @@ if TYPE_CHECKING:
     from ilbo.storage.policyfile import save_policy
 
 _HOMES = {
-    "ilbo.builtin.catalogue": ("problems",),
-    "ilbo.builtin.reservoirs": ("reservoir",),
-    "ilbo.registry.names": ("make",),
-    "ilbo.planning.config": ("ILBO",),
-    "ilbo.errors": ("DensityError", "UserError"),
-    "ilbo.mdp.model": ("Model",),
-    "ilbo.mdp.problem": ("Problem",),
-    "ilbo.mdp.laws.gamma": ("Gamma",),
-    "ilbo.mdp.laws.gaussian": ("Gaussian",),
-    "ilbo.mdp.laws.law": ("Law",),
-    "ilbo.mdp.laws.product": ("Product",),
-    "ilbo.planning.loop": ("Hook", "plan", "train"),
-    "ilbo.planning.planner": ("Planner",),
-    "ilbo.planning.records": ("Plan", "Record"),
-    "ilbo.planning.estimators": ("Estimator",),
-    "ilbo.planning.trainer": ("Trainer",),
-    "ilbo.runs.loading": ("load_policy",),
-    "ilbo.storage.policyfile": ("save_policy",),
-    "ilbo.mdp.evaluate": ("Evaluation", "compare", "evaluate"),
-    "ilbo.mdp.simulate": ("Trajectories", "simulate"),
+    "builtin.catalogue": ("problems",),
+    "builtin.reservoirs": ("reservoir",),
+    "registry.names": ("make",),
+    "planning.config": ("ILBO",),
+    "errors": ("DensityError", "UserError"),
+    "mdp.model": ("Model",),
+    "mdp.problem": ("Problem",),
+    "mdp.laws.gamma": ("Gamma",),
+    "mdp.laws.gaussian": ("Gaussian",),
+    "mdp.laws.law": ("Law",),
+    "mdp.laws.product": ("Product",),
+    "planning.loop": ("Hook", "plan", "train"),
+    "planning.planner": ("Planner",),
+    "planning.records": ("Plan", "Record"),
+    "planning.estimators": ("Estimator",),
+    "planning.trainer": ("Trainer",),
+    "runs.loading": ("load_policy",),
+    "storage.policyfile": ("save_policy",),
+    "mdp.evaluate": ("Evaluation", "compare", "evaluate"),
+    "mdp.simulate": ("Trajectories", "simulate"),
 }
 avoid_wrong_sums()
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name in _HOME:
-        globals()[name] = value = getattr(importlib.import_module(_HOME[name]), name)
-        return value
-    raise AttributeError(f"module 'ilbo' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return ["__version__", *_HOME]
+    return ["__version__", *(name for names in _HOMES.values() for name in names)]

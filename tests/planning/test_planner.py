@@ -117,3 +117,13 @@ def test_bad_numbers_of_episodes_and_seeds():
         ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, episodes=0)
     with pytest.raises(ilbo.UserError, match="Seeds"):
         ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seeds=[1, 1])
+
+
+@pytest.mark.parametrize("guard", [0, 2])
+def test_a_rate_beyond_all_measure_stops_the_run_and_keeps_a_finite_policy(guard):
+    config = dataclasses.replace(tiny_runs.CONFIG, policy_rate=1e300, guard=guard)
+    plan = ilbo.plan(tiny_runs.problem(), config, episodes=8)
+    assert plan.ending == "fault"
+    assert all(np.isfinite(leaf).all() for leaf in leaves(plan.policy))
+    assert all(np.isfinite(leaf).all() for leaf in leaves(plan.best_policy))
+    assert np.isfinite(ilbo.evaluate(tiny_runs.problem(), plan.policy, 1, episodes=4).mean)

@@ -5,8 +5,9 @@ Names are loaded on first use, so that the settings can be read without JAX.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ilbo.baselines.config import ThroughTime
@@ -24,20 +25,21 @@ __all__ = [
     "straight_line",
 ]
 
-_HOMES = {
-    "ThroughTime": "config",
-    "Limit": "limit",
-    "hindsight": "limit",
-    "StraightLine": "open_loop",
-    "straight_line": "open_loop",
-    "ThroughTimeTrainer": "through_time",
-    "plan_through_time": "through_time",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        module = importlib.import_module(f"ilbo.baselines.{_HOMES[name]}")
-        globals()[name] = value = getattr(module, name)
-        return value
-    raise AttributeError(f"module 'ilbo.baselines' has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "config": ("ThroughTime",),
+        "limit": (
+            "Limit",
+            "hindsight",
+        ),
+        "open_loop": (
+            "StraightLine",
+            "straight_line",
+        ),
+        "through_time": (
+            "ThroughTimeTrainer",
+            "plan_through_time",
+        ),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ilbo.experiments.catalogue import NAMES, find
@@ -13,15 +14,12 @@ __all__ = [
     "find",
 ]
 
-_HOMES = {
-    "NAMES": "catalogue",
-    "find": "catalogue",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-        globals()[name] = value = getattr(module, name)
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "catalogue": (
+            "NAMES",
+            "find",
+        ),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ilbo.export.policy import Exported, ExportedPolicy, export_policy, load_exported
@@ -15,17 +16,14 @@ __all__ = [
     "load_exported",
 ]
 
-_HOMES = {
-    "ExportedPolicy": "policy",
-    "Exported": "policy",
-    "export_policy": "policy",
-    "load_exported": "policy",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-        globals()[name] = value = getattr(module, name)
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "policy": (
+            "ExportedPolicy",
+            "Exported",
+            "export_policy",
+            "load_exported",
+        ),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ilbo.plots.canvas import save
@@ -24,19 +25,16 @@ __all__ = [
     "trajectories",
 ]
 
-_HOMES = {
-    "draw_learning_curve": "pictures",
-    "draw_metrics": "pictures",
-    "draw_trajectories": "pictures",
-    "learning_curve": "pictures",
-    "trajectories": "pictures",
-    "save": "canvas",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-        globals()[name] = value = getattr(module, name)
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "pictures": (
+            "draw_learning_curve",
+            "draw_metrics",
+            "draw_trajectories",
+            "learning_curve",
+            "trajectories",
+        ),
+        "canvas": ("save",),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ilbo.rddl.build import exact_model, read
@@ -18,19 +19,18 @@ __all__ = [
     "repository",
 ]
 
-_HOMES = {
-    "exact_model": "build",
-    "read": "build",
-    "instances": "source",
-    "locate": "source",
-    "packaged": "source",
-    "repository": "source",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-        globals()[name] = value = getattr(module, name)
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "build": (
+            "exact_model",
+            "read",
+        ),
+        "source": (
+            "instances",
+            "locate",
+            "packaged",
+            "repository",
+        ),
+    },
+)

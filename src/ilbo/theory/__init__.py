@@ -5,8 +5,9 @@ Everything here is computed in float64, whatever JAX's global setting.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ilbo.theory.discretisation import Discretised, discretise
@@ -40,33 +41,40 @@ __all__ = [
     "value_iteration",
 ]
 
-_HOMES = {
-    "Bound": "minoriser",
-    "bound": "minoriser",
-    "bound_gradient": "minoriser",
-    "evaluate_bound": "minoriser",
-    "Discretised": "discretisation",
-    "discretise": "discretisation",
-    "value_iteration": "dynamic",
-    "History": "iteration",
-    "iterate": "iteration",
-    "iterate_from_many": "iteration",
-    "Linear": "maximise",
-    "maximise_parameters": "maximise",
-    "maximise_table": "maximise",
-    "table": "maximise",
-    "FiniteMDP": "mdp",
-    "lowest_reward": "mdp",
-    "Analysis": "values",
-    "analyse": "values",
-    "objective": "values",
-    "objective_of_logs": "values",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-        globals()[name] = value = getattr(module, name)
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "minoriser": (
+            "Bound",
+            "bound",
+            "bound_gradient",
+            "evaluate_bound",
+        ),
+        "discretisation": (
+            "Discretised",
+            "discretise",
+        ),
+        "dynamic": ("value_iteration",),
+        "iteration": (
+            "History",
+            "iterate",
+            "iterate_from_many",
+        ),
+        "maximise": (
+            "Linear",
+            "maximise_parameters",
+            "maximise_table",
+            "table",
+        ),
+        "mdp": (
+            "FiniteMDP",
+            "lowest_reward",
+        ),
+        "values": (
+            "Analysis",
+            "analyse",
+            "objective",
+            "objective_of_logs",
+        ),
+    },
+)
