@@ -25,6 +25,10 @@ ADAM_MEMORY = 0.97
 """Of the gradients' sizes: this earned more on reservoir-20 and hvac-6 than the usual 0.999."""
 
 
+LARGEST = float(jnp.finfo(jnp.float32).max)
+"""A learning rate beyond it would not be a number of 32 bits."""
+
+
 def optimizer(config: ILBO, rate: float | Float[Array, ""]) -> optax.GradientTransformation:
     """The optimiser of either network at this learning rate."""
     return make_optimizer(config.optimizer, rate, ADAM_MEMORY)
@@ -66,7 +70,7 @@ def update_critic(
         store = store.reprioritise(index, errors)
     state = watch(state, 3, jnp.isfinite(value))
     critic_parameters, optimizer_state, mean_norm, norm = climb(
-        optimizer(config, -config.critic_rate * decay),
+        optimizer(config, -min(config.critic_rate, LARGEST) * decay),
         state.critic,
         pack(gradient),
         state.critic_optimizer,
@@ -103,7 +107,7 @@ def update_policy(
     estimate = jax.vmap(lambda sample: estimator(point, sample))(samples)
     gradient, strength = pull_back(networks.policy(state.policy), estimate, weights, config.inward)
     policy, optimizer_state, mean_norm, norm = climb(
-        optimizer(config, config.policy_rate * decay),
+        optimizer(config, min(config.policy_rate, LARGEST) * decay),
         state.policy,
         pack(gradient),
         state.policy_optimizer,
