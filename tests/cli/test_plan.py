@@ -18,6 +18,7 @@ from ilbo.cli.progress import TrainingProgress
 from ilbo.planning.config import GROUPS
 from ilbo.planning.records import Record
 from ilbo.plots import pictures
+from ilbo.registry import names
 from ilbo.runs import results
 from ilbo.runs.loading import load_policy
 from ilbo.runs.saved import read_run
@@ -213,3 +214,11 @@ def test_what_the_end_needs_waits_for_the_training_program(monkeypatch):
     training.set_result(None)
     thread.join()
     assert evaluated.is_set()
+
+
+def test_a_problem_is_built_once_for_a_plan(tmp_path, monkeypatch):
+    built = []
+    plain = names.built_in
+    monkeypatch.setattr(names, "built_in", lambda name: built.append(name) or plain(name))
+    assert main(["plan", "hvac-3", *tiny_runs.FLAGS, "--out", str(tmp_path / "run"), "--json"]) == 0
+    assert built == ["hvac-3"]

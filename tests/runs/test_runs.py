@@ -303,3 +303,13 @@ def test_bad_settings_files_are_refused_in_one_sentence(tmp_path, text, wanted):
 def test_later_settings_go_before_earlier_ones_and_the_preset():
     config = settings.config("paper", {"depth": 3, "draws": 1, "problem": "x"}, {"depth": 4})
     assert config == ilbo.ILBO.paper(depth=4)
+
+
+def test_a_checkpoint_holds_what_was_stored_and_not_the_room_for_more(tmp_path):
+    config = dataclasses.replace(tiny_runs.CONFIG, critic_store=1_000_000, episodes=2)
+    planner = tiny_runs.planner(config=config, seeds=(0,))
+    with RunFolder.create(tmp_path / "run", tiny_runs.problem(), config, (0,)) as folder:
+        train(planner, folder)
+    (state,) = planner.start()
+    assert state.state.store.rows.nbytes > 3_000_000
+    assert (tmp_path / "run" / "checkpoint.ilbo").stat().st_size < 30_000

@@ -49,7 +49,7 @@ class SavedRun:
         return rebuild(self.description)
 
     def policies(self, problem: Problem, best: bool = False) -> list[Policy]:
-        """The final policies (or those that tested best), one a seed."""
+        """The final policies (or those that tested best), one per seed."""
         name = BEST if best else FINAL
         files = [folder / name for folder in seed_folders(self.path, self.seeds)]
         for file in files:
