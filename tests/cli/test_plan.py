@@ -222,3 +222,16 @@ def test_a_problem_is_built_once_for_a_plan(tmp_path, monkeypatch):
     monkeypatch.setattr(names, "built_in", lambda name: built.append(name) or plain(name))
     assert main(["plan", "hvac-3", *tiny_runs.FLAGS, "--out", str(tmp_path / "run"), "--json"]) == 0
     assert built == ["hvac-3"]
+
+
+def test_a_time_budget_too_short_to_compile_says_so_and_gives_what_there_is(tmp_path, capsys):
+    flags = [*tiny_runs.FLAGS, "--seconds", "0.001", "--out", str(tmp_path / "run"), "--json"]
+    assert main(["plan", "navigation-3", *flags]) == 0
+    printed = capsys.readouterr()
+    assert "were over before the first test" in printed.err
+    assert json.loads(printed.out)["episodes"] == 2
+    assert "seconds = 0.001" in (tmp_path / "run" / "config.toml").read_text()
+
+
+def test_a_time_budget_of_nothing_is_refused(capsys):
+    assert "seconds must be a positive number" in refusal(capsys, "plan", "hvac-3", "--seconds", 0)

@@ -13,7 +13,18 @@ import tiny_runs
 import ilbo
 from ilbo.planning.estimators import Pathwise, Score
 from ilbo.planning.estimators.point import ActionGradient
-from ilbo.planning.loop import Hook, Start, StopWhen, Tell, train
+from ilbo.planning.loop import (
+    UNKNOWN_LENGTH,
+    Clock,
+    Hook,
+    Moment,
+    Start,
+    StopWhen,
+    Tell,
+    _expected_episodes,
+    _is_over,
+    train,
+)
 
 
 class Listen(Hook):
@@ -132,3 +143,41 @@ def test_a_network_of_the_wrong_shape_is_told_in_one_sentence():
     for make, said in ((wrong, r"shape \(2,\).*must be \(1,\)"), (counting, "array of int32")):
         with pytest.raises(ilbo.UserError, match=said):
             ilbo.plan(tiny_runs.problem(), dataclasses.replace(tiny_runs.CONFIG, policy=make))
+
+
+class Ticking(Clock):
+    """A clock that says what it is told."""
+
+    seconds, usual = 0.0, None
+
+    def __init__(self, seconds, usual):
+        self.seconds, self.usual = seconds, usual
+
+
+def test_schedules_of_a_run_by_the_clock_follow_its_pace():
+    planner = tiny_runs.planner()
+    moment = Moment(planner, [], 10, [], [[]], Ticking(4.0, None))
+    assert _expected_episodes(planner, moment, 20.0) == 10 + UNKNOWN_LENGTH * 2
+    moment = dataclasses.replace(moment, clock=Ticking(4.0, (2, 0.5)))
+    assert _expected_episodes(planner, moment, 20.0) == 10 + 32 * 2  # 16 s left, 2 episodes in 0.5
+    assert not _is_over(Ticking(19.4, (2, 0.5)), 20.0)
+    assert _is_over(Ticking(19.6, (2, 0.5)), 20.0)
+    planner.expect(74)
+    assert float(planner.trainer.total_steps) == 74  # of 4 steps, 4 episodes side by side
+
+
+def test_a_run_by_the_clock_finishes_whatever_the_episodes():
+    plan = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seconds=0.01)
+    assert plan.ending == "finished"
+    assert plan.episode % 2 == 0
+    assert len(plan.history[0]) == plan.episode // 2
+    longer = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seconds=3.0)  # compiled by now
+    assert longer.episode > plan.episode
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
+def test_a_time_budget_is_a_positive_number(seconds):
+    with pytest.raises(ilbo.UserError, match="seconds must be a positive number"):
+        ilbo.plan(tiny_runs.problem(), seconds=seconds)
+    with pytest.raises(ilbo.UserError, match="not both"):
+        ilbo.plan(tiny_runs.problem(), seconds=1.0, episodes=2)

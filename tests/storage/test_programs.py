@@ -257,7 +257,7 @@ def test_a_shorter_segment_needs_no_program_of_its_own(tmp_path):
     config = dataclasses.replace(tiny_runs.CONFIG, evaluate_every=2)
     plans = planner_of(config, 3, tmp_path)
     seeds = plans.start()
-    assert plans.segments_after(0) == [2, 1]
+    assert list(plans.segments_after(0)) == [2, 1]
     for segment in plans.segments_after(0):
         seeds, *_ = plans.advance(seeds, segment)
     assert len(files(tmp_path)) == 2  # a start and a segment

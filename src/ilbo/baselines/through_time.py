@@ -80,6 +80,10 @@ class ThroughTimeTrainer(Trainer):
             every=config.evaluate_every * config.batch,
         )
 
+    def lasting(self, episodes: float) -> ThroughTimeTrainer:
+        epochs = jnp.array(episodes / self.config.batch, jnp.float32)
+        return eqx.tree_at(lambda trainer: trainer.total_epochs, self, epochs)
+
     def init(self, key: Key[Array, ""]) -> tuple[ThroughTimeState, Any]:
         key_policy, key = jax.random.split(key)
         policy = Policy.init(key_policy, self.problem, Layers(self.config.layers)).network

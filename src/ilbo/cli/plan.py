@@ -120,9 +120,10 @@ class Command:
         from ilbo.storage.files import WriteError
         from ilbo.storage.programs import Kept
 
-        trainer = ILBOTrainer.of(problem, config, config.episodes)
+        episodes = config.most_episodes
+        trainer = ILBOTrainer.of(problem, config, episodes)
         kept = Kept.of(programs_folder(), trainer)
-        planner = Planner(trainer, seeds, config.episodes, programs=kept)
+        planner = Planner(trainer, seeds, episodes, programs=kept)
         try:
             return self._train_and_finish(planner, folder, done)
         except WriteError as error:
@@ -143,25 +144,36 @@ class Command:
         runs = f"seed {planner.seeds[0]}" + (
             f" to {planner.seeds[-1]}" if len(planner.seeds) > 1 else ""
         )
-        title = f"{planner.problem.name}, {runs}, {planner.episodes} episodes"
+        seconds = planner.config.seconds
+        length = f"{planner.episodes} episodes" if seconds is None else f"{seconds:g} seconds"
+        title = f"{planner.problem.name}, {runs}, {length}"
         events = Events(folder.path, planner.seeds) if self.tensorboard else None
         with (
             Interruption() as interruption,
-            TrainingProgress(title, planner.episodes, len(planner.seeds), done) as bar,
+            TrainingProgress(
+                title, planner.config.episodes, len(planner.seeds), done, seconds
+            ) as bar,
         ):
             getting_ready = threading.Thread(target=_get_ready, args=(planner,))
             getting_ready.start()
             hooks = [Recorder(folder), Tell(bar), StopWhen(interruption.requested)]
-            plan = train(planner, [*hooks, Tell(events.add)] if events else hooks)
+            hooks = [*hooks, Tell(events.add)] if events else hooks
+            plan = train(planner, hooks, seconds=seconds)
         getting_ready.join()
         if events:
             events.close()
         if plan.fault:
             note(f"ilbo: {plan.fault} It is in {folder.path}.")
             return 1
-        if plan.ending != "finished":
+        if seconds is not None and plan.seconds > seconds and len(plan.history[0]) == 1:
             note(
-                f"ilbo: stopped after {plan.episode} of {planner.episodes} episodes; go on with "
+                f"ilbo: {seconds:g} seconds were over before the first test, which came after "
+                f"{plan.seconds:.0f} with compiling: the policy is that of {plan.episode} episodes."
+            )
+        if plan.ending != "finished":
+            of = f" of {planner.episodes}" if seconds is None else ""
+            note(
+                f"ilbo: stopped after {plan.episode}{of} episodes; go on with "
                 f"`ilbo plan --resume {folder.path}`."
             )
             return interruption.exit_code

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 class TrainingProgress:
     """Shows the records of one session; with several seeds, their means."""
 
-    def __init__(self, title: str, episodes: int, seeds: int, done: int = 0):
-        self.title, self.episodes, self.seeds = title, episodes, seeds
+    def __init__(
+        self, title: str, episodes: int, seeds: int, done: int = 0, seconds: float | None = None
+    ):
+        """`seconds` where these end the run, and not the episodes."""
+        self.title, self.episodes, self.seeds, self.seconds = title, episodes, seeds, seconds
         self.first: tuple[int, float] | None = None
         self.waiting: list[Record] = []
         self.bar = _bar() if sys.stderr.isatty() else None
@@ -27,7 +30,10 @@ class TrainingProgress:
             note(f"{title}: from episode {done}" if done else title)
         else:
             self.task = self.bar.add_task(
-                title, total=episodes, completed=done, news="compiling ..."
+                title,
+                total=seconds or episodes,
+                completed=0 if seconds else done,
+                news="compiling ...",
             )
 
     def __enter__(self) -> TrainingProgress:
@@ -48,9 +54,12 @@ class TrainingProgress:
         best = sum(r.best for r in records) / self.seeds
         news = f"now {precise(current)}  best {precise(best)}  {self._pace(record.episode)}"
         if self.bar is not None:
-            self.bar.update(self.task, completed=record.episode, news=news)
-        else:
+            reached = record.episode if self.seconds is None else round(record.seconds)
+            self.bar.update(self.task, completed=reached, news=news)
+        elif self.seconds is None:
             note(f"episode {record.episode:>{len(str(self.episodes))}}/{self.episodes}  {news}")
+        else:
+            note(f"episode {record.episode}, {record.seconds:.0f}/{self.seconds:g} s  {news}")
 
     def _pace(self, episode: int) -> str:
         """Speed since the first test, so that compilation does not count, and the time left."""
@@ -59,6 +68,8 @@ class TrainingProgress:
             self.first = episode, now
             return ""
         speed = (episode - self.first[0]) / max(now - self.first[1], 1e-9)
+        if self.seconds is not None:
+            return f"{speed:.3g} episodes/s"
         left = round((self.episodes - episode) / max(speed, 1e-9))
         return f"{speed:.3g} episodes/s  {left // 60}:{left % 60:02} left"
 

@@ -16,6 +16,8 @@ from ilbo.planning.estimators.score import Baseline
 EstimatorName = Literal["pathwise", "score", "critic"]
 Horizon = Literal["time-left", "discounted"]
 Optimizer = Literal["adam", "rmsprop"]
+ENDLESS = 10**9
+"""Episodes that no run reaches: one that ends by the clock."""
 PYTHON_ONLY = ("policy",)
 """Settings that are code: neither flags nor files can give them."""
 
@@ -131,6 +133,10 @@ class ILBO:
     episodes: int = 500
     """Training episodes of a run, unless the call says otherwise."""
 
+    seconds: float | None = None
+    """Seconds that training may take, compiling included, in place of a number of episodes: rates
+    and exploration follow the share of the time that is gone, and results depend on the machine."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
 
@@ -156,6 +162,8 @@ class ILBO:
             isinstance(self.guard, int) and self.guard >= 0, "guard", "a whole number of at least 0"
         )
         check(0 <= self.clip < math.inf, "clip", "0 or a positive number")
+        if self.seconds is not None:
+            check(0 < self.seconds < math.inf, "seconds", "a positive number")
         check(
             self.parallel <= self.policy_store <= self.critic_store,
             "policy_store",
@@ -172,6 +180,11 @@ class ILBO:
         for name, value in dataclasses.asdict(estimator).items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "estimator", estimator.name)
+
+    @property
+    def most_episodes(self) -> int:
+        """Where training ends at the latest."""
+        return self.episodes if self.seconds is None else ENDLESS
 
     @property
     def holds_code(self) -> bool:
@@ -259,7 +272,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("critic_store", "policy_store", "prioritised"),
         *("critic_batch", "policy_batch", "candidates"),
     ),
-    "exploration": ("exploration", "final_exploration", "own_start", "parallel", "episodes"),
+    "exploration": ("exploration", "final_exploration", "own_start", "parallel"),
+    "length": ("episodes", "seconds"),
     "selection": ("guard",),
     "tests": ("evaluate_every", "test_episodes"),
 }

@@ -17,7 +17,7 @@ from ilbo.mdp.simulate import Trial, draw_noise, returns
 from ilbo.nn.parameters import Parameters
 from ilbo.nn.policy import Policy
 from ilbo.planning.acting import SCALE_PROBES, explore, replay, reset, reward_scale
-from ilbo.planning.config import ILBO
+from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.learning import optimizer, update_critic, update_policy
 from ilbo.planning.networks import Networks
 from ilbo.planning.records import Samples, segments
@@ -45,6 +45,8 @@ class ILBOTrainer(Trainer):
         """For runs of so many episodes."""
         if config.gradient.needs_density:
             density_check.check(problem)
+        if episodes >= ENDLESS:  # its length is told as it goes: `lasting`
+            episodes = max(1, SMALLEST_STORE // problem.horizon)
         steps = steps_of(episodes, problem.horizon, config)
         # A few sizes of store serve all lengths of run, so that few programs are compiled.
         enough = max(SMALLEST_STORE, 1 << (steps * config.parallel - 1).bit_length())
@@ -57,6 +59,10 @@ class ILBOTrainer(Trainer):
             capacity=capacity,
             every=config.evaluate_every,
         )
+
+    def lasting(self, episodes: float) -> ILBOTrainer:
+        steps = jnp.array(steps_of(episodes, self.problem.horizon, self.config), jnp.float32)
+        return eqx.tree_at(lambda trainer: trainer.total_steps, self, steps)
 
     @property
     def networks(self) -> Networks:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ilbo.errors import UserError, check_setting
 from ilbo.mdp.problem import Problem
-from ilbo.planning.config import ILBO
+from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.ilbo import ILBOTrainer
 from ilbo.planning.planner import Advanced, Planner, Seeds
 from ilbo.planning.records import Plan, Progress, Record
@@ -83,6 +85,14 @@ class Clock:
         self._segments.append((episodes, seconds))
 
     @property
+    def usual(self) -> tuple[int, float] | None:
+        """Episodes of a segment and the seconds that it usually takes, once that is known: the
+        first one compiles."""
+        if len(self._segments) < 2:
+            return None
+        return self._segments[-1][0], float(np.median([took for _, took in self._segments[1:]]))
+
+    @property
     def compile_seconds(self) -> float:
         """What the first segment of each session took longer than others of its length."""
         if not self._segments:
@@ -140,8 +150,18 @@ class Moment:
         )
 
 
-def train(planner: Planner, hooks: Iterable[Hook] = ()) -> Plan:
-    """Trains all seeds of a planner from the start, or where a hook says, to the end."""
+UNKNOWN_LENGTH = 40
+"""Segments that a run by the clock is taken to have until its pace is known."""
+
+
+def train(planner: Planner, hooks: Iterable[Hook] = (), *, seconds: float | None = None) -> Plan:
+    """Trains all seeds of a planner from the start, or where a hook says, to the end.
+
+    Args:
+        planner: What to train.
+        hooks: What looks on.
+        seconds: Time to train for, if that is to end it: schedules follow the share that is gone.
+    """
     entered, hooks = time.perf_counter(), tuple(hooks)
     planner.prepare()
     started = [start for hook in hooks if (start := hook.begin(planner)) is not None]
@@ -152,7 +172,11 @@ def train(planner: Planner, hooks: Iterable[Hook] = ()) -> Plan:
         if reason := _reason_to_stop(hooks, moment):
             moment = replace(moment, ending=reason)
             break
+        if seconds is not None:
+            planner.expect(_expected_episodes(planner, moment, seconds))
         moment = moment.advanced(segment)
+        if seconds is not None and not moment.ending and _is_over(moment.clock, seconds):
+            moment = replace(moment, ending="finished")
         if not moment.ending:
             moment = replace(moment, ending=_reason_to_stop(hooks, moment))
         for hook in hooks:
@@ -162,6 +186,21 @@ def train(planner: Planner, hooks: Iterable[Hook] = ()) -> Plan:
     return moment.plan()
 
 
+def _expected_episodes(planner: Planner, moment: Moment, seconds: float) -> float:
+    """Episodes of the whole run, by its pace so far."""
+    pace = moment.clock.usual
+    if pace is None:
+        return moment.episode + UNKNOWN_LENGTH * planner.trainer.every
+    episodes, took = pace
+    return moment.episode + max(1.0, (seconds - moment.clock.seconds) / took) * episodes
+
+
+def _is_over(clock: Clock, seconds: float) -> bool:
+    """Whether there is no time for another segment."""
+    pace = clock.usual
+    return clock.seconds + (pace[1] if pace else 0.0) > seconds
+
+
 def plan(
     problem: Problem,
     config: ILBO | None = None,
@@ -169,6 +208,7 @@ def plan(
     seed: int = 0,
     seeds: int | Sequence[int] | None = None,
     episodes: int | None = None,
+    seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Trains a deep reactive policy by iterative lower bound optimisation.
@@ -179,6 +219,7 @@ def plan(
         seed: Seed of the run, or of the first of several.
         seeds: How many runs, with seeds `seed`, `seed` + 1, ...; or their seeds.
         episodes: Training episodes of each run; the config's if None.
+        seconds: Seconds to train for instead, compiling included.
         progress: Called with each test's `Record` as training goes on.
 
     >>> problem = ilbo.make("navigation-3")
@@ -187,10 +228,17 @@ def plan(
     (2,)
     """
     config = config or ILBO()
-    episodes = config.episodes if episodes is None else episodes
+    if seconds is not None and episodes is not None:
+        raise UserError("Give a number of episodes or of seconds, not both.")
+    if seconds is None and episodes is None:
+        seconds, episodes = config.seconds, config.episodes
+    if seconds is not None:
+        check_setting(0 < seconds < math.inf, "seconds", "a positive number", seconds)
+        episodes = ENDLESS
+    assert episodes is not None
     trainer = ILBOTrainer.of(problem, config, episodes)
     planner = Planner(trainer, successive(seed, seeds), episodes)
-    return train(planner, [Tell(progress)] if progress else [])
+    return train(planner, [Tell(progress)] if progress else [], seconds=seconds)
 
 
 def successive(seed: int, seeds: int | Sequence[int] | None) -> tuple[int, ...]:

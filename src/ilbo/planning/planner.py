@@ -19,7 +19,6 @@ from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise
 from ilbo.nn.policy import Policy
-from ilbo.planning.records import segments
 from ilbo.planning.trainer import Metrics, Trainer
 
 TEST_SEED = 0x7E57
@@ -158,14 +157,16 @@ class Planner:
 
         return self.programs.begin(_advance, arguments, most)
 
-    def segments_after(self, episode: int) -> list[int]:
+    def segments_after(self, episode: int) -> Iterator[int]:
         """Episodes of each segment that is left after this many episodes."""
-        done, left = 0, []
-        for segment in segments(self.episodes, self.trainer.every):
-            if done >= episode:
-                left.append(segment)
-            done += segment
-        return left
+        while episode < self.episodes:
+            segment = min(self.trainer.every, self.episodes - episode)
+            yield segment
+            episode += segment
+
+    def expect(self, episodes: float) -> None:
+        """Schedules stretch over so many episodes from now on."""
+        self.trainer = self.trainer.lasting(episodes)
 
     def start(self) -> Seeds:
         """The seeds before training."""

@@ -62,6 +62,10 @@ class Trainer(eqx.Module):
         have no say in the choice.
         """
 
+    def lasting(self, episodes: float) -> Trainer:
+        """The same for runs of another length, told as they go: schedules stretch, nothing else."""
+        return self
+
     @abstractmethod
     def policy(self, parameters: Any) -> Policy:
         """The policy with these parameters."""

@@ -11,7 +11,8 @@ import tomllib
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, Union
 
 from ilbo.errors import UserError, suggest
 from ilbo.planning.config import GROUPS, ILBO, PYTHON_ONLY
@@ -19,8 +20,17 @@ from ilbo.storage.files import read_text
 
 Preset = Literal["default", "paper"]
 PRESETS: dict[str, Callable[..., ILBO]] = {"default": ILBO, "paper": ILBO.paper}
+
+
+def _plain(kind: Any) -> Any:
+    """What a file or a flag can give of a type: of a choice between several, the first."""
+    if typing.get_origin(kind) in (Union, UnionType):
+        return typing.get_args(kind)[0]
+    return kind
+
+
 FIELDS: dict[str, Any] = {
-    name: next((part for part in typing.get_args(kind) if typing.get_origin(part) is Literal), kind)
+    name: _plain(kind)
     for name, kind in typing.get_type_hints(ILBO).items()
     if name not in PYTHON_ONLY
 }

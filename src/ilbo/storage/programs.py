@@ -58,7 +58,12 @@ class Kept:
         if problem["origin"] == "python" or trainer.config.holds_code:
             return None
         # One program serves any number of episodes.
-        settings = {**trainer.config.to_dict(), "episodes": None, "capacity": trainer.capacity}
+        settings = {
+            **trainer.config.to_dict(),
+            "episodes": None,
+            "seconds": None,
+            "capacity": trainer.capacity,
+        }
         return cls(folder, {"problem": problem, "settings": settings, **_surroundings()})
 
     def call(self, function: Program, first: Any, *rest: Any) -> Any:
