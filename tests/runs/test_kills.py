@@ -49,7 +49,7 @@ class Disk:
 
     def _open(self, path, mode="r", *arguments, **options):
         file = self.open(path, mode, *arguments, **options)
-        if mode[0] not in "wa":
+        if mode[0] not in "wax":
             return file
         plain = file.write
 
@@ -129,6 +129,7 @@ def test_every_operation_may_be_the_last(reference, tmp_path, full):
         plan = go_on(path)
         assert (plan.ending, plan.episode) == ("finished", 4), tried
         assert policies(path) == reference, tried
+        assert not list(path.rglob("*.tmp")), tried
         tried += 1
     assert tried > (10 if full else 20)
 

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import multiprocessing
-import os
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,6 @@ from ilbo.runs.layout import unused_folder
 from ilbo.runs.recorder import Recorder
 from ilbo.runs.saved import read_run
 from ilbo.storage import arrays as arrayfile
-from ilbo.storage.files import WriteError, write_atomically
 
 SEEDS = (3, 4)
 
@@ -230,20 +228,6 @@ def test_newer_or_damaged_folders_are_refused(whole, tmp_path):
         read_run(tmp_path / "run")
     with pytest.raises(UserError, match="no run in the folder"):
         read_run(tmp_path)
-
-
-def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):
-    path = tmp_path / "file"
-    write_atomically(path, [b"old"])
-
-    def broken():
-        yield b"new"
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(WriteError, match="no space left"):
-        write_atomically(path, broken())
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_arrays_of_all_stored_types_come_back(tmp_path):

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -66,7 +67,8 @@ class RunFolder:
             raise UserError(
                 f"The folder {str(path)!r} is in use by another run; wait for it or choose another."
             ) from None
-        remove_temporaries(path)
+        for part in (path, *_seed_folders_in(path)):
+            remove_temporaries(part)
 
     def __enter__(self) -> RunFolder:
         return self
@@ -177,6 +179,15 @@ def _refuse_if_taken(path: Path) -> None:
             f"The folder {str(path)!r} is not empty and holds no run: choose another --out, "
             "or write into it with --overwrite."
         )
+
+
+def _seed_folders_in(path: Path) -> list[Path]:
+    """Those that are there, of whatever seeds; not what a link leads to."""
+    return [
+        folder
+        for folder in path.glob("seed-*")
+        if re.fullmatch(r"seed-\d+", folder.name) and folder.is_dir() and not folder.is_symlink()
+    ]
 
 
 def _line(record: Record) -> str:
