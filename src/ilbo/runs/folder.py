@@ -8,7 +8,6 @@ import json
 import math
 import os
 import re
-import shutil
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +29,7 @@ from ilbo.runs.layout import (
     META,
     METRICS,
     REPORT,
+    REPORT_MARK,
     RESULT,
     TENSORBOARD,
     TRAJECTORIES,
@@ -150,17 +150,20 @@ class RunFolder:
             write_policy(tested, folder / BEST, self._target)
 
     def _clear(self) -> None:
-        """Removes the files of an earlier run, those first that make it one."""
-        known = (CONFIG, RESULT, CHECKPOINT, METRICS, META, FINAL, BEST)
+        """Removes the files of an earlier run, those first that make it one, and no other file."""
+        known = (CONFIG, RESULT, CHECKPOINT, METRICS, META, FINAL, BEST, CURVE, TRAJECTORIES)
+        events = self.path / TENSORBOARD
         try:
-            for name in (*known, CURVE, TRAJECTORIES, REPORT):
+            for name in known:
                 (self.path / name).unlink(missing_ok=True)
-            shutil.rmtree(self.path / TENSORBOARD, ignore_errors=True)
-            for seed in self.path.glob("seed-*"):
-                for name in (FINAL, BEST):
-                    (seed / name).unlink(missing_ok=True)
-                with contextlib.suppress(OSError):
-                    seed.rmdir()
+            if _is_report(self.path / REPORT):
+                (self.path / REPORT).unlink()
+            for seed in _seed_folders_in(self.path):
+                _remove(seed, (seed / FINAL, seed / BEST))
+            if not events.is_symlink():
+                for seed in _seed_folders_in(events):
+                    _remove(seed, seed.glob("events.out.tfevents.*"))
+                _remove(events)
         except OSError as error:
             raise cannot_write(self.path, error) from error
 
@@ -179,6 +182,22 @@ def _refuse_if_taken(path: Path) -> None:
             f"The folder {str(path)!r} is not empty and holds no run: choose another --out, "
             "or write into it with --overwrite."
         )
+
+
+def _is_report(path: Path) -> bool:
+    """Whether `ilbo report` has written it."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return REPORT_MARK in file.read(1024)
+
+
+def _remove(folder: Path, files: Iterable[Path] = ()) -> None:
+    """Removes the files, and the folder where nothing else is in it."""
+    for file in files:
+        file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _seed_folders_in(path: Path) -> list[Path]:
