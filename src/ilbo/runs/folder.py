@@ -36,10 +36,11 @@ from ilbo.runs.layout import (
     is_run,
     seed_folders,
 )
-from ilbo.runs.saved import read_records, read_run
+from ilbo.runs.saved import read_meta, read_records, read_run
 from ilbo.storage.environment import environment
 from ilbo.storage.files import (
     cannot_write,
+    is_temporary,
     remove_temporaries,
     write_atomically,
     write_json,
@@ -177,11 +178,23 @@ def _refuse_if_taken(path: Path) -> None:
             f"The folder {str(path)!r} holds {state} run of {held.description['name']}: {go_on}"
             "choose another --out, or replace it with --overwrite."
         )
-    if os.path.isdir(path) and any(entry.name != LOCK for entry in path.iterdir()):
+    if os.path.isdir(path) and not _was_never_begun(path):
         raise UserError(
             f"The folder {str(path)!r} is not empty and holds no run: choose another --out, "
             "or write into it with --overwrite."
         )
+
+
+def _was_never_begun(path: Path) -> bool:
+    """Whether the folder holds at most what a run leaves that was killed before its settings were
+    written: it has nothing to go on with."""
+    held = [entry.name for entry in path.iterdir() if not is_temporary(entry)]
+    if META in held:
+        try:
+            read_meta(path)
+        except UserError:
+            return False
+    return set(held) <= {LOCK, META}
 
 
 def _is_report(path: Path) -> bool:
