@@ -1,5 +1,9 @@
 """Compiled problems as models: ends of episodes, hidden components, relaxations, derivatives."""
 
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +16,7 @@ import ilbo
 from ilbo.mdp import density_check
 from ilbo.mdp.simple import Random
 from ilbo.rddl import build as rddl
+from ilbo.rddl.parsing import parse, text_of
 from ilbo.rddl.source import locate, packaged
 
 
@@ -30,6 +35,20 @@ def test_problem_has_the_names_and_figures_of_the_files(tmp_path):
     assert (problem.horizon, problem.discount) == (5, 0.9)
     np.testing.assert_allclose(problem.initial_state, [1, 1, 3])
     assert problem.exact is problem.model
+
+
+def test_threads_that_read_problems_get_them_and_the_streams_stay(tmp_path):
+    sources = [
+        locate(write(tmp_path, name=f"{i}.rddl", reward=f"{i}.0"), None) for i in range(1, 9)
+    ]
+    before = sys.stdout, sys.stderr, list(warnings.filters)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(3):
+            found = list(threads.map(parse, sources))
+            assert [text_of(model.reward) for model in found] == [f"{i}.0" for i in range(1, 9)]
+    assert sys.stdout is before[0]
+    assert sys.stderr is before[1]
+    assert warnings.filters == before[2]
 
 
 def test_domain_and_instance_in_two_files_or_in_one_are_the_same(tmp_path):

@@ -7,9 +7,12 @@ import os
 import pytest
 import tiny_runs
 
+from ilbo.errors import UserError
 from ilbo.planning.loop import train
 from ilbo.runs.folder import RunFolder
+from ilbo.runs.layout import is_run
 from ilbo.runs.recorder import Recorder
+from ilbo.runs.saved import read_run
 from ilbo.storage.files import WriteError
 
 SEEDS = (3, 4)
@@ -49,7 +52,7 @@ class Disk:
 
     def _open(self, path, mode="r", *arguments, **options):
         file = self.open(path, mode, *arguments, **options)
-        if mode[0] not in "wa":
+        if mode[0] not in "wax":
             return file
         plain = file.write
 
@@ -129,6 +132,7 @@ def test_every_operation_may_be_the_last(reference, tmp_path, full):
         plan = go_on(path)
         assert (plan.ending, plan.episode) == ("finished", 4), tried
         assert policies(path) == reference, tried
+        assert not list(path.rglob("*.tmp")), tried
         tried += 1
     assert tried > (10 if full else 20)
 
@@ -142,3 +146,28 @@ def test_policies_are_those_of_the_checkpoint_after_a_kill_between_the_two(refer
     (path / "seed-4" / "best.ilbo").write_bytes(b"old")
     go_on(path)
     assert policies(path) == reference
+
+
+def test_a_folder_killed_before_its_settings_were_written_is_as_good_as_empty(tmp_path):
+    passing = 0
+    while True:
+        path = tmp_path / str(passing)
+        with pytest.MonkeyPatch.context() as patch:
+            Disk(patch, passing)
+            try:
+                start(path)
+            except Killed:
+                pass
+        if is_run(path):
+            break
+        start(path)
+        assert read_run(path).seeds == SEEDS
+        assert {entry.name for entry in path.iterdir()} == {".lock", "meta.json", "config.toml"}
+        passing += 1
+    assert passing > 5
+
+
+def test_a_description_that_is_not_of_a_run_makes_a_folder_taken(tmp_path):
+    (tmp_path / "meta.json").write_text('{"title": "mine"}')
+    with pytest.raises(UserError, match="not empty"):
+        start(tmp_path)

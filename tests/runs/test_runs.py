@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import multiprocessing
-import os
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +14,13 @@ import ilbo
 from ilbo.errors import UserError
 from ilbo.planning.loop import StopWhen
 from ilbo.planning.loop import train as loop
+from ilbo.report.page import render
 from ilbo.runs import settings
 from ilbo.runs.folder import RunFolder
 from ilbo.runs.layout import unused_folder
 from ilbo.runs.recorder import Recorder
 from ilbo.runs.saved import read_run
 from ilbo.storage import arrays as arrayfile
-from ilbo.storage.files import WriteError, write_atomically
 
 SEEDS = (3, 4)
 
@@ -166,6 +165,51 @@ def test_folder_with_other_files_is_refused_and_they_are_never_touched(tmp_path)
     assert (tmp_path / "letter.txt").read_text() == "mine"
 
 
+def test_overwriting_removes_the_files_of_a_run_and_no_others(tmp_path):
+    planner, folder = start(tmp_path / "run")
+    with folder:
+        train(planner, folder)
+    path = tmp_path / "run"
+    (path / "report.html").write_text(render([]))
+    events = path / "tensorboard" / "seed-3"
+    events.mkdir(parents=True)
+    (events / "events.out.tfevents.1.host.2.0").touch()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (path / "seed-9").symlink_to(elsewhere)
+    mine = {
+        path / "tensorboard" / "notes.txt",
+        path / "tensorboard" / "other" / "events.out.tfevents.1.host.2.0",
+        path / "tensorboard" / "seed-4" / "notes.txt",
+        path / "seed-3" / "notes.txt",
+        path / "seed-best" / "policy.ilbo",
+        path / ".draft.tmp",
+        elsewhere / "policy.ilbo",
+    }
+    for file in mine:
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    start(path, seeds=(0,), overwrite=True)[1].close()
+    held = {file for file in tmp_path.rglob("*") if file.is_file()}
+    written = {path / name for name in (".lock", "meta.json", "config.toml")}
+    assert held - written == mine
+    assert not events.exists()
+    assert not (path / "seed-4").exists()
+
+
+def test_overwriting_keeps_a_report_of_someone_else_and_what_a_link_leads_to(tmp_path):
+    path, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    events = elsewhere / "seed-0" / "events.out.tfevents.1.host.2.0"
+    events.parent.mkdir(parents=True)
+    events.touch()
+    start(path)[1].close()
+    (path / "report.html").write_text("<!DOCTYPE html>\n<title>Written by ilbo's user</title>")
+    (path / "tensorboard").symlink_to(elsewhere)
+    start(path, overwrite=True)[1].close()
+    assert (path / "report.html").exists()
+    assert events.exists()
+
+
 def hold(path, ready, done):
     with RunFolder(path):
         ready.set()
@@ -230,20 +274,6 @@ def test_newer_or_damaged_folders_are_refused(whole, tmp_path):
         read_run(tmp_path / "run")
     with pytest.raises(UserError, match="no run in the folder"):
         read_run(tmp_path)
-
-
-def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):
-    path = tmp_path / "file"
-    write_atomically(path, [b"old"])
-
-    def broken():
-        yield b"new"
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(WriteError, match="no space left"):
-        write_atomically(path, broken())
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_arrays_of_all_stored_types_come_back(tmp_path):

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import io
 import re
+import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn, no_type_check
@@ -25,10 +26,14 @@ class Unsupported(Exception):
     """What RDDL allows and this package does not; a name in <> is looked up in the files."""
 
 
+_ONE_AT_A_TIME = threading.RLock()
+"""The streams, the filters of warnings and the parser are those of the whole process."""
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppresses the libraries' output and warnings."""
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+    """Suppresses the libraries' output and warnings; other threads wait for their turn."""
+    with _ONE_AT_A_TIME, warnings.catch_warnings(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore")
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(contextlib.redirect_stderr(io.StringIO()))

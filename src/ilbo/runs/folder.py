@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 import os
-import shutil
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,16 +29,18 @@ from ilbo.runs.layout import (
     META,
     METRICS,
     REPORT,
+    REPORT_MARK,
     RESULT,
     TENSORBOARD,
     TRAJECTORIES,
     is_run,
     seed_folders,
 )
-from ilbo.runs.saved import read_records, read_run
+from ilbo.runs.saved import read_meta, read_records, read_run
 from ilbo.storage.environment import environment
 from ilbo.storage.files import (
     cannot_write,
+    is_temporary,
     remove_temporaries,
     write_atomically,
     write_json,
@@ -66,7 +68,8 @@ class RunFolder:
             raise UserError(
                 f"The folder {str(path)!r} is in use by another run; wait for it or choose another."
             ) from None
-        remove_temporaries(path)
+        for part in (path, *_seed_folders_in(path)):
+            remove_temporaries(part)
 
     def __enter__(self) -> RunFolder:
         return self
@@ -148,17 +151,20 @@ class RunFolder:
             write_policy(tested, folder / BEST, self._target)
 
     def _clear(self) -> None:
-        """Removes the files of an earlier run, those first that make it one."""
-        known = (CONFIG, RESULT, CHECKPOINT, METRICS, META, FINAL, BEST)
+        """Removes the files of an earlier run, those first that make it one, and no other file."""
+        known = (CONFIG, RESULT, CHECKPOINT, METRICS, META, FINAL, BEST, CURVE, TRAJECTORIES)
+        events = self.path / TENSORBOARD
         try:
-            for name in (*known, CURVE, TRAJECTORIES, REPORT):
+            for name in known:
                 (self.path / name).unlink(missing_ok=True)
-            shutil.rmtree(self.path / TENSORBOARD, ignore_errors=True)
-            for seed in self.path.glob("seed-*"):
-                for name in (FINAL, BEST):
-                    (seed / name).unlink(missing_ok=True)
-                with contextlib.suppress(OSError):
-                    seed.rmdir()
+            if _is_report(self.path / REPORT):
+                (self.path / REPORT).unlink()
+            for seed in _seed_folders_in(self.path):
+                _remove(seed, (seed / FINAL, seed / BEST))
+            if not events.is_symlink():
+                for seed in _seed_folders_in(events):
+                    _remove(seed, seed.glob("events.out.tfevents.*"))
+                _remove(events)
         except OSError as error:
             raise cannot_write(self.path, error) from error
 
@@ -172,11 +178,48 @@ def _refuse_if_taken(path: Path) -> None:
             f"The folder {str(path)!r} holds {state} run of {held.description['name']}: {go_on}"
             "choose another --out, or replace it with --overwrite."
         )
-    if os.path.isdir(path) and any(entry.name != LOCK for entry in path.iterdir()):
+    if os.path.isdir(path) and not _was_never_begun(path):
         raise UserError(
             f"The folder {str(path)!r} is not empty and holds no run: choose another --out, "
             "or write into it with --overwrite."
         )
+
+
+def _was_never_begun(path: Path) -> bool:
+    """Whether the folder holds at most what a run leaves that was killed before its settings were
+    written: it has nothing to go on with."""
+    held = [entry.name for entry in path.iterdir() if not is_temporary(entry)]
+    if META in held:
+        try:
+            read_meta(path)
+        except UserError:
+            return False
+    return set(held) <= {LOCK, META}
+
+
+def _is_report(path: Path) -> bool:
+    """Whether `ilbo report` has written it."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return REPORT_MARK in file.read(1024)
+
+
+def _remove(folder: Path, files: Iterable[Path] = ()) -> None:
+    """Removes the files, and the folder where nothing else is in it."""
+    for file in files:
+        file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _seed_folders_in(path: Path) -> list[Path]:
+    """Those that are there, of whatever seeds; not what a link leads to."""
+    return [
+        folder
+        for folder in path.glob("seed-*")
+        if re.fullmatch(r"seed-\d+", folder.name) and folder.is_dir() and not folder.is_symlink()
+    ]
 
 
 def _line(record: Record) -> str:

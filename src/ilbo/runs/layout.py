@@ -26,6 +26,8 @@ CONFIG, META, METRICS = "config.toml", "meta.json", "metrics.jsonl"
 CHECKPOINT, RESULT, LOCK = "checkpoint.ilbo", "result.json", ".lock"
 CURVE, TRAJECTORIES = "curve.png", "trajectories.png"
 REPORT, TENSORBOARD = "report.html", "tensorboard"
+REPORT_MARK = b'<meta name="generator" content="ilbo '
+"""What the head of a report holds, by which it is known for one."""
 FORMAT = 1
 """Of the run folder."""
 

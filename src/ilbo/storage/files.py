@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,12 @@ class WriteError(UserError):
 
 def write_atomically(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Writes a file so that a crash at any moment leaves the old or the new one, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".ilbo-{secrets.token_hex(8)}.tmp")
     try:
+        # "x": neither through a link nor into a file that someone else has put there.
+        file = open(temporary, "xb")  # noqa: SIM115
         try:
-            with open(temporary, "wb") as file:
+            with file:
                 for chunk in chunks:
                     file.write(chunk)
                 file.flush()
@@ -34,6 +38,18 @@ def write_atomically(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
             raise
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether `write_atomically` has named it."""
+    return re.fullmatch(r"\.ilbo-[0-9a-f]{16}\.tmp", path.name) is not None
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Removes what writes that were killed have left."""
+    for path in filter(is_temporary, folder.glob(".ilbo-*.tmp")):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -77,13 +93,6 @@ def cannot_write(path: Path, error: OSError) -> WriteError:
 
 def reason(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
-
-
-def remove_temporaries(folder: Path) -> None:
-    """Removes what writes that were killed have left."""
-    for path in folder.glob(".*.tmp"):
-        with contextlib.suppress(OSError):
-            path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
