@@ -32,6 +32,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ilbo.cli.interruption import end_on_interrupt
 from ilbo.errors import UserError, suggest
 from ilbo.version import __version__
 
@@ -55,6 +56,8 @@ GARBAGE = 200_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line (without the program's name) and returns the exit code."""
+    if argv is None:  # the process is ours
+        end_on_interrupt()
     argv = list(sys.argv[1:] if argv is None else argv)
     gc.set_threshold(GARBAGE)
     atexit.register(gc.freeze)  # a last collection would traverse all of JAX's objects for nothing

@@ -145,8 +145,9 @@ class Command:
         )
         title = f"{planner.problem.name}, {runs}, {planner.episodes} episodes"
         events = Events(folder.path, planner.seeds) if self.tensorboard else None
+        program = planner.prepare()
         with (
-            Interruption() as interruption,
+            Interruption(lambda: program is not None and not program.done()) as interruption,
             TrainingProgress(title, planner.episodes, len(planner.seeds), done) as bar,
         ):
             getting_ready = threading.Thread(target=_get_ready, args=(planner,))
