@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 SHOW_CURSOR = "\x1b[?25h"
 
@@ -27,7 +27,7 @@ class Listener:
         self.heard, self.numbers = heard, numbers
         self.before: dict[int, Any] = {}
 
-    def __enter__(self) -> Listener:
+    def __enter__(self) -> Self:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.writer, False)
         self.wakeup = signal.set_wakeup_fd(self.writer, warn_on_full_buffer=False)

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ilbo.cli.output import note
+from ilbo.cli.output import note, printable
 from ilbo.mdp.numbers import precise
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class TrainingProgress:
     """Shows the records of one session; with several seeds, their means."""
 
     def __init__(self, title: str, episodes: int, seeds: int, done: int = 0):
-        self.title, self.episodes, self.seeds = title, episodes, seeds
+        self.title, self.episodes, self.seeds = printable(title), episodes, seeds
         self.first: tuple[int, float] | None = None
         self.waiting: list[Record] = []
         self.bar = _bar() if sys.stderr.isatty() else None
@@ -27,7 +27,7 @@ class TrainingProgress:
             note(f"{title}: from episode {done}" if done else title)
         else:
             self.task = self.bar.add_task(
-                title, total=episodes, completed=done, news="compiling ..."
+                self.title, total=episodes, completed=done, news="compiling ..."
             )
 
     def __enter__(self) -> TrainingProgress:
@@ -69,7 +69,7 @@ def _bar() -> Progress:
 
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[news]}"),

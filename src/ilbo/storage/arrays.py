@@ -113,6 +113,7 @@ def _arrays(path: Path, entries: Any, data: memoryview) -> dict[str, np.ndarray]
             or not isinstance(shape, list)
             or len(shape) > 8
             or not all(type(size) is int and 0 <= size < 2**48 for size in shape)
+            or math.prod(max(size, 1) for size in shape) >= 2**48  # NumPy counts them so too
         ):
             _damaged(path, "its list of arrays cannot be read")
         kind = np.dtype(entry["type"])
