@@ -70,6 +70,8 @@ def write(
 def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a file of this kind, or a `UserError`."""
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise UserError(f"{str(path)!r} is not a plain file.")
     data = read_bytes(path)
     if not data.startswith(MAGIC):
         raise UserError(f"{str(path)!r} is not a {kind} file of ilbo.")
