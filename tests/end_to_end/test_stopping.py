@@ -3,6 +3,8 @@
 import random
 import resource
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -71,6 +73,72 @@ def test_interrupted_run_saves_says_how_to_resume_and_does(command, reference, t
     _, err = process.communicate(timeout=200)
     assert process.returncode == 128 + number
     assert f"go on with `ilbo plan --resume {path}`" in err
+    assert "Traceback" not in err
+    assert command.run("plan", "--resume", path)[0] == 0
+    assert_same_end(path, reference)
+
+
+ENTER = """
+import sys
+import ilbo.cli.main
+print(flush=True)
+sys.exit(ilbo.cli.main.main())
+"""
+"""What the `ilbo` command does, and a line once it is there to be interrupted."""
+ENDLESS = """
+import jax
+from ilbo.cli.interruption import Interruption
+endless = jax.jit(lambda: jax.lax.while_loop(lambda i: i >= 0, lambda i: (i + 1) % 7, 0))
+program = endless.lower().compile()
+with Interruption():
+    print(flush=True)
+    jax.block_until_ready(program())
+"""
+"""A segment that never ends, in the main thread."""
+
+
+def start_python(command, script, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        env=command.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.2, 0.5, 1.0, 2.0])
+def test_interrupt_while_the_command_gets_ready_is_quiet(command, tmp_path, delay):
+    arguments = [*PLAN[:-1], 100_000, "--depth", 3, "--out", tmp_path / "run"]
+    process = start_python(command, ENTER, *arguments)
+    process.stdout.readline()
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "ilbo: interrupted\n" in err or "go on with" in err
+
+
+def test_second_interrupt_ends_whatever_runs(command):
+    process = start_python(command, ENDLESS)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert "once more stops at once" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "ilbo: interrupted\n")
+
+
+def test_run_interrupted_twice_resumes_to_the_same_policy(command, reference, tmp_path):
+    path = tmp_path / "run"
+    process = command.start(*PLAN, "--out", path)
+    assert wait_for_lines(process, path / "metrics.jsonl", 2)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
     assert "Traceback" not in err
     assert command.run("plan", "--resume", path)[0] == 0
     assert_same_end(path, reference)

@@ -299,7 +299,7 @@ def test_performing_a_yardstick():
         (["learning-curve"], "no experiment 'learning-curve'; did you mean 'learning-curves'?"),
         (["figure 9"], "no experiment 'figure 9'; choose one of learning-curves"),
         (["grid", "--scale", "huge"], "no scale 'huge'; choose one of smoke, small, paper"),
-        (["grid", "--seeds", "0"], "number of seeds must be at least 1"),
+        (["grid", "--seeds", "0"], "number of seeds must be from 1"),
         (["grid", "--scale", "smoke", "--address", "x:1"], "belongs to --engine ray"),
     ],
 )

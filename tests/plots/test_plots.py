@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny_runs
 
 import ilbo
 from ilbo import plots
@@ -116,6 +117,20 @@ def test_other_problems_get_a_panel_for_each_component_with_its_unit():
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == ["height", "other", "push"]
     assert [ax.get_ylabel() for ax in figure.axes] == ["m", "m", "N"]
+
+
+def test_names_are_drawn_as_they_are(tmp_path):
+    name = r"$\badcmd$ a[/b]"
+    problem = ilbo.Problem(
+        tiny_runs.Drift(),
+        name=name,
+        initial_state=[1.0],
+        horizon=4,
+        region=(-1.0, 1.0),
+        state_names=(name,),
+    )
+    plots.trajectories(problem, POLICIES["midpoint"](problem.exact), tmp_path / "t.svg")
+    assert (tmp_path / "t.svg").read_text().count(name) >= 2
 
 
 def test_actions_after_the_end_of_an_episode_are_not_drawn():

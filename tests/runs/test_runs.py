@@ -3,6 +3,9 @@
 import dataclasses
 import json
 import multiprocessing
+import os
+import re
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -320,6 +323,10 @@ def test_written_settings_stand_in_their_groups():
         ("prioritised = 1", "must be true or false"),
         ('estimator = "path"', "must be one of pathwise, score, critic"),
         ("x = = 1", "not valid TOML"),
+        ("depth = " + "[" * 5000, "not valid TOML: it is nested too deeply"),
+        ("depth = " + "9" * 5000, "not valid TOML"),
+        ("clip = " + "9" * 400, "must be a number"),
+        ("layers = [" + "[[]]," * 5000 + "]", "must be a list of whole numbers"),
     ],
 )
 def test_bad_settings_files_are_refused_in_one_sentence(tmp_path, text, wanted):
@@ -328,6 +335,55 @@ def test_bad_settings_files_are_refused_in_one_sentence(tmp_path, text, wanted):
     with pytest.raises(UserError, match=wanted) as raised:
         settings.read(path)
     assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 1000
+
+
+def test_devices_and_pipes_are_no_settings(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", tmp_path):
+        with pytest.raises(UserError, match="not a plain file"):
+            settings.read(path)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"episodes": 10**18},
+        {"layers": (10**9,)},
+        {"layers": (20_000, 20_000)},
+        {"layers": (1,) * 101},
+        {"policy_batch": 10**12},
+        {"test_episodes": 10**12},
+        {"critic_store": 10**30},
+        {"depth": 10**6},
+    ],
+)
+def test_settings_that_would_take_all_memory_are_refused(values):
+    (name,) = values
+    with pytest.raises(UserError, match=f"setting {name} must be at most"):
+        settings.config("default", values)
+
+
+@pytest.mark.parametrize(("name", "value"), [("seeds", 0), ("seeds", 10**8), ("seed", -1)])
+def test_numbers_of_seeds_in_a_run_folder_are_checked(whole, tmp_path, name, value):
+    start(tmp_path / "run")[1].close()
+    config = tmp_path / "run" / "config.toml"
+    text = re.sub(rf"^{name} = .*$", f"{name} = {value}", config.read_text(), flags=re.MULTILINE)
+    config.write_text(text)
+    with pytest.raises(UserError, match="seed"):
+        read_run(tmp_path / "run")
+
+
+def test_damaged_line_of_the_metrics_is_told_and_one_cut_short_left_out(whole, tmp_path):
+    shutil.copytree(whole[0], tmp_path / "run")
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    lines = metrics.read_text().splitlines(keepends=True)
+    tests = [len(run) for run in read_run(tmp_path / "run").history]
+    metrics.write_text("".join(lines)[:-5])
+    assert [len(run) for run in read_run(tmp_path / "run").history] == [tests[0], tests[1] - 1]
+    metrics.write_text("".join([lines[0], lines[1][:-5] + "\n", *lines[2:]]))
+    with pytest.raises(UserError, match="line 2 is no record"):
+        read_run(tmp_path / "run")
 
 
 def test_later_settings_go_before_earlier_ones_and_the_preset():

@@ -225,6 +225,30 @@ def test_thousands_of_injured_files_are_refused_in_one_sentence(tmp_path):
         assert fuzz(path, path.read_bytes(), 2000, seed) < 700
 
 
+def test_array_of_nothing_times_too_much_is_refused(tmp_path):
+    _, path = saved(tmp_path, tiny_runs.problem())
+    header, payload = parts(path)
+    empty = {"name": "x", "type": "<f4", "shape": [0, 2**47, 2**47]}
+    sign(path, {**header, "arrays": [*header["arrays"], empty]}, payload)
+    with pytest.raises(UserError, match="list of arrays cannot be read"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("files", [[], None, "x", [["a"]], [["a", 3]], [[]]])
+def test_description_without_rddl_files_is_refused(tmp_path, files):
+    _, path = saved(tmp_path, tiny_runs.problem())
+    header, payload = parts(path)
+    header["problem"] |= {"origin": "rddl", "files": files}
+    sign(path, header, payload)
+    with pytest.raises(UserError, match="RDDL files cannot be read"):
+        load_policy(path)
+
+
+def test_device_is_no_policy():
+    with pytest.raises(UserError, match="not a plain file"):
+        load_policy("/dev/zero")
+
+
 def test_file_with_another_digest_is_refused_where_the_problem_is_rebuilt(tmp_path):
     _, path = saved(tmp_path, ilbo.make("reservoir-10"))
     header, payload = parts(path)

@@ -38,7 +38,7 @@ def facts(name: str) -> dict[str, Any] | None:
     """
     if name in _instances():
         return _instances()[name]
-    if generated := re.fullmatch(r"reservoir\((\d+),\s*(\d+)\)", name):
+    if generated := re.fullmatch(r"reservoir\((\d{1,20}),\s*(\d{1,20})\)", name):
         return {"family": "reservoir", "size": int(generated[1]), "seed": int(generated[2])}
     return None
 

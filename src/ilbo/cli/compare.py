@@ -32,7 +32,7 @@ class Command:
 
     def run(self) -> int:
         from ilbo.cli.contenders import common_problem, contender
-        from ilbo.cli.output import print_json, print_table
+        from ilbo.cli.output import print_json, print_table, say
         from ilbo.errors import UserError
         from ilbo.mdp.evaluate import evaluate
         from ilbo.mdp.numbers import precise, precise_interval
@@ -69,7 +69,7 @@ class Command:
                 }
             )
             return 0
-        print(f"{problem.name}, {self.episodes:,} episodes on equal noise")
+        say(f"{problem.name}, {self.episodes:,} episodes on equal noise")
         print_table(
             ["policy", "seeds", "mean", "95 %", "behind the first", "95 %"],
             [
@@ -84,5 +84,5 @@ class Command:
                 for place, entry in enumerate(ranking.places)
             ],
         )
-        print(ranking.verdict)
+        say(ranking.verdict)
         return 0

@@ -117,12 +117,12 @@ class Command:
         found: list[Evaluation],
         limit: dict[str, Any] | None,
     ) -> None:
-        from ilbo.cli.output import print_returns, print_table
+        from ilbo.cli.output import print_returns, print_table, say
         from ilbo.mdp.numbers import precise, precise_interval
         from ilbo.runs.results import over_seeds
 
         which = "best tested policy" if self.best else "policy"
-        print(f"{problem.name}, {which} of {self.policy}, {self.episodes:,} episodes")
+        say(f"{problem.name}, {which} of {self.policy}, {self.episodes:,} episodes")
         if len(found) > 1:
             print_table(
                 ["seed", "mean", "std", "5 %", "median", "95 %"],
@@ -133,16 +133,16 @@ class Command:
             )
             both = over_seeds(found)
             mean, std = precise(both["mean"]), precise(both["std"])
-            print(f"mean of the seeds {mean}, std between them {std}")
+            say(f"mean of the seeds {mean}, std between them {std}")
         else:
             (e,) = found
             print_returns(e)
             quantiles = e.quantiles(QUANTILES).items()
-            print("quantiles   " + "   ".join(f"{q:.0%} {precise(x)}" for q, x in quantiles))
+            say("quantiles   " + "   ".join(f"{q:.0%} {precise(x)}" for q, x in quantiles))
         violations = sum(e.violations for e in found) / len(found)
-        print(f"violations  {precise(violations)} constraints per episode")
+        say(f"violations  {precise(violations)} constraints per episode")
         if limit:
-            print(
+            say(
                 f"hindsight   {precise(limit['mean'])} with the noise known beforehand "
                 f"({limit['episodes']} episodes): the policy is {precise(limit['gap'])} below   "
                 f"95 % {precise_interval(*limit['gap_ci95'])}"

@@ -32,7 +32,7 @@ class Command:
 
     def run(self) -> int:
         from ilbo.cli.contenders import common_problem, contender
-        from ilbo.cli.output import print_json
+        from ilbo.cli.output import print_json, say
         from ilbo.errors import UserError
         from ilbo.export.policy import export_policy
         from ilbo.storage.cache import keep_compiled_programs
@@ -54,9 +54,9 @@ class Command:
             return 0
         for kind, path in done.files.items():
             size = path.stat().st_size / 1000
-            print(
+            say(
                 f"{path}  {size:,.1f} kB  {kind}, within {done.differences[kind]:.1g} of the "
                 "policy on random states"
             )
-        print(f"in Python: ilbo.load_policy({str(done.files['stablehlo'])!r})(state)")
+        say(f"in Python: ilbo.load_policy({str(done.files['stablehlo'])!r})(state)")
         return 0

@@ -21,14 +21,14 @@ class Command:
 
     def run(self) -> int:
         import ilbo
-        from ilbo.cli.output import print_json
+        from ilbo.cli.output import print_json, say
         from ilbo.registry.inspection import inspect
 
         report = inspect(ilbo.make(self.problem, self.instance))
         if self.json:
             print_json(report)
         else:
-            print("\n".join(lines(report)))
+            say("\n".join(lines(report)))
         return 0
 
 

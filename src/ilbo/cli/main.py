@@ -25,6 +25,7 @@ else; progress and remarks go to standard error (`output.note`).
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import importlib
 import os
@@ -32,6 +33,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ilbo.cli.interruption import end_on_interrupt
 from ilbo.errors import UserError, suggest
 from ilbo.version import __version__
 
@@ -55,6 +57,14 @@ GARBAGE = 200_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line (without the program's name) and returns the exit code."""
+    ours = argv is None
+    if ours:  # before all else, importing included
+        _occupy_closed()
+        end_on_interrupt()
+    from ilbo.cli.output import note, take_any_text
+
+    if ours:
+        take_any_text()
     argv = list(sys.argv[1:] if argv is None else argv)
     gc.set_threshold(GARBAGE)
     atexit.register(gc.freeze)  # a last collection would traverse all of JAX's objects for nothing
@@ -63,20 +73,56 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"ilbo: {error}", file=sys.stderr)
+        note(f"ilbo: {error}")
         return 2
     except BrokenPipeError:
-        # The reader has gone; what is still buffered must not fail again when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 141
     except Exception as error:
-        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            _give_up_output()
+            note(f"ilbo: Cannot write the output: {os.strerror(error.errno).lower()}.")
+        elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            note("ilbo: There is not enough memory; ask for fewer episodes.")
+        elif platforms := _unknown_platforms():
+            note(
+                f"ilbo: JAX finds no device for JAX_PLATFORMS={platforms!r}: install what it needs "
+                "for that, or leave the variable out."
+            )
+        else:
             raise
-        print("ilbo: There is not enough memory; ask for fewer episodes.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("ilbo: interrupted", file=sys.stderr)
+        note("ilbo: interrupted")
         return 130
+
+
+def _occupy_closed() -> None:
+    """Keeps files that are opened later from taking the place of a closed input or output."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
+def _give_up_output() -> None:
+    """What is still buffered must not fail again when Python exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unknown_platforms() -> str | None:
+    """What the user has JAX compute on, where that is not there."""
+    platforms = os.environ.get("JAX_PLATFORMS")
+    if not platforms or "jax" not in sys.modules:
+        return None
+    import jax
+
+    try:
+        jax.devices()
+    except Exception:
+        return platforms
+    return None
 
 
 def _dispatch(argv: list[str]) -> int:

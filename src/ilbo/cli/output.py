@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +17,36 @@ if TYPE_CHECKING:
     from ilbo.mdp.evaluate import Evaluation
 
 
-def print_json(value: Any) -> None:
-    """Prints one JSON object; arrays become lists, what is not finite becomes null."""
-    print(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False))
+def take_any_text() -> None:
+    """Has both outputs take what their encoding cannot write; one that is closed takes all."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        else:
+            getattr(sys, name).reconfigure(errors="replace")
+
+
+def printable(text: str) -> str:
+    """The text with what would act on a terminal, such as escape sequences, written out."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def say(text: str) -> None:
+    """Lines of the result on standard output."""
+    print(printable(text))
 
 
 def note(text: str) -> None:
-    """A remark or progress line on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """A remark or progress line on standard error; if nobody takes it, work goes on."""
+    with contextlib.suppress(OSError):
+        print(printable(text), file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    """Prints one JSON object; arrays become lists, what is not finite becomes null."""
+    print(json.dumps(_plain(value), allow_nan=False))
 
 
 def print_table(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
@@ -30,6 +54,7 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
 
     Columns whose cells all start with a digit or a sign are aligned to the right.
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     cells = list(zip(*rows, strict=True)) or [()] * len(columns)
     right = [all(cell[:1] in "-−+0123456789" for cell in column) for column in cells]
     if not sys.stdout.isatty():
@@ -38,20 +63,21 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title, title_justify="left")
     for column, numeric in zip(columns, right, strict=True):
         table.add_column(column, justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     Console().print(table)
 
 
 def print_returns(evaluation: Evaluation) -> None:
     """The returns of a policy, undiscounted and discounted: mean ± standard deviation."""
     e, interval = evaluation, precise_interval(*evaluation.ci95)
-    print(f"return      {precise(e.mean)} ± {precise(e.std)}   95 % {interval}")
-    print(f"discounted  {precise(e.discounted_mean)} ± {precise(e.discounted_std)}")
+    say(f"return      {precise(e.mean)} ± {precise(e.std)}   95 % {interval}")
+    say(f"discounted  {precise(e.discounted_mean)} ± {precise(e.discounted_std)}")
 
 
 def _aligned(row: list[str], rows: list[list[str]], right: list[bool]) -> str:

@@ -62,7 +62,7 @@ class Command:
         file = settings.read(self.config) if self.config else {}
         values: dict[str, Any] = file | fields.given(self.settings)
         config = settings.config(values.get("preset", "default"), values)
-        seeds = _seeds(values.get("seed", 0), values.get("seeds", 1))
+        seeds = settings.seeds(values)
         if len(seeds) == 1:
             use_one_thread()
         name, instance = self.problem, self.instance
@@ -148,8 +148,9 @@ class Command:
         length = f"{planner.episodes} episodes" if seconds is None else f"{seconds:g} seconds"
         title = f"{planner.problem.name}, {runs}, {length}"
         events = Events(folder.path, planner.seeds) if self.tensorboard else None
+        program = planner.prepare()
         with (
-            Interruption() as interruption,
+            Interruption(lambda: program is not None and not program.done()) as interruption,
             TrainingProgress(
                 title, planner.config.episodes, len(planner.seeds), done, seconds
             ) as bar,
@@ -183,7 +184,7 @@ class Command:
         return 0
 
     def _show(self, result: dict[str, Any], path: Path) -> None:
-        from ilbo.cli.output import print_json, print_table
+        from ilbo.cli.output import print_json, print_table, say
         from ilbo.mdp.numbers import precise, precise_interval
         from ilbo.runs.layout import CURVE, TRAJECTORIES, relative
 
@@ -199,15 +200,15 @@ class Command:
                 ["seed", "mean", "std", "best tested"],
                 [[str(seed), *map(precise, figures)] for seed, *figures in rows],
             )
-            print(f"mean of the seeds {mean}, std between them {std}")
+            say(f"mean of the seeds {mean}, std between them {std}")
         else:
-            print(
+            say(
                 f"{result['problem']}: mean return {mean} on {result['test_episodes']:,} fresh "
                 f"episodes (std {std}, 95 % {precise_interval(*result['ci95'])}); the best tested "
                 f"policy {precise(result['best_mean'])}"
             )
         if "discount" in result:
-            print(
+            say(
                 f"discounted by {result['discount']:g}, which is what is planned for and tested: "
                 f"{result['discounted_mean']:,.2f}"
             )
@@ -226,8 +227,8 @@ class Command:
                 )
             ],
         )
-        print(f"saved in {relative(path)}; pictures: {CURVE}, {TRAJECTORIES}")
-        print(f"next: ilbo evaluate {relative(path)}, ilbo report {relative(path)}")
+        say(f"saved in {relative(path)}; pictures: {CURVE}, {TRAJECTORIES}")
+        say(f"next: ilbo evaluate {relative(path)}, ilbo report {relative(path)}")
 
 
 def _get_ready(planner: Planner) -> None:
@@ -235,13 +236,3 @@ def _get_ready(planner: Planner) -> None:
     from ilbo.runs.finish import get_ready
 
     get_ready(planner)
-
-
-def _seeds(first: int, count: int) -> tuple[int, ...]:
-    from ilbo.errors import UserError
-
-    if count < 1 or count > 10_000:
-        raise UserError(f"The number of seeds must be from 1 to 10,000, got {count}.")
-    if not 0 <= first <= 2**32 - count:
-        raise UserError(f"A seed is a whole number from 0 to 2³² − 1, got {first}.")
-    return tuple(range(first, first + count))

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ilbo.cli.output import note
+from ilbo.cli.output import note, printable
 from ilbo.mdp.numbers import precise
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ class TrainingProgress:
         self, title: str, episodes: int, seeds: int, done: int = 0, seconds: float | None = None
     ):
         """`seconds` where these end the run, and not the episodes."""
-        self.title, self.episodes, self.seeds, self.seconds = title, episodes, seeds, seconds
+        self.title, self.episodes = printable(title), episodes
+        self.seeds, self.seconds = seeds, seconds
         self.first: tuple[int, float] | None = None
         self.waiting: list[Record] = []
         self.bar = _bar() if sys.stderr.isatty() else None
@@ -30,7 +31,7 @@ class TrainingProgress:
             note(f"{title}: from episode {done}" if done else title)
         else:
             self.task = self.bar.add_task(
-                title,
+                self.title,
                 total=seconds or episodes,
                 completed=0 if seconds else done,
                 news="compiling ...",
@@ -80,7 +81,7 @@ def _bar() -> Progress:
 
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[news]}"),

@@ -28,6 +28,7 @@ class Command:
     """Compute the hindsight limit of each problem too, which takes a while."""
 
     def run(self) -> int:
+        from ilbo.cli.output import say
         from ilbo.errors import UserError
         from ilbo.report.page import write_report
         from ilbo.runs.layout import REPORT, relative
@@ -39,5 +40,5 @@ class Command:
         alone = len(self.runs) == 1 and self.runs[0].is_dir()
         out = self.out or (self.runs[0] / REPORT if alone else Path(REPORT))
         write_report(self.runs, out, episodes=self.episodes, limit=self.limit)
-        print(f"report: {relative(out)}")
+        say(f"report: {relative(out)}")
         return 0

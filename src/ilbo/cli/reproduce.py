@@ -45,7 +45,7 @@ class Command:
     """Address of the Ray cluster."""
 
     def run(self) -> int:
-        from ilbo.cli.output import note
+        from ilbo.cli.output import note, say
         from ilbo.experiments.catalogue import find
         from ilbo.experiments.sweep import reproduce
         from ilbo.storage.cache import keep_compiled_programs
@@ -61,6 +61,6 @@ class Command:
             self.address,
             say=note,
         )
-        print(f"{folder / self.name}.md")
-        print(f"{folder / self.name}.png")
+        say(f"{folder / self.name}.md")
+        say(f"{folder / self.name}.png")
         return 0

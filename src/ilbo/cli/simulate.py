@@ -30,7 +30,7 @@ class Command:
 
     def run(self) -> int:
         import ilbo
-        from ilbo.cli.output import print_json, print_returns
+        from ilbo.cli.output import print_json, print_returns, say
         from ilbo.mdp.numbers import precise
         from ilbo.mdp.simple import POLICIES
 
@@ -53,8 +53,8 @@ class Command:
                 }
             )
             return 0
-        print(f"{problem.name}, {self.policy} policy, {result.episodes} episodes")
+        say(f"{problem.name}, {self.policy} policy, {result.episodes} episodes")
         print_returns(result)
         if result.violations:
-            print(f"violations  {precise(result.violations)} constraints per episode")
+            say(f"violations  {precise(result.violations)} constraints per episode")
         return 0

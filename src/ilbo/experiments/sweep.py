@@ -13,6 +13,7 @@ from ilbo.experiments.folder import ExperimentFolder
 from ilbo.experiments.scales import SCALES, ScaleName
 from ilbo.experiments.study import Study
 from ilbo.mdp.numbers import number
+from ilbo.runs.settings import MOST_SEEDS
 from ilbo.storage.files import write_text
 
 Say = Callable[[str], None]
@@ -44,8 +45,8 @@ def reproduce(
     experiment = find(name)
     if scale not in SCALES:
         raise UserError(f"There is no scale {scale!r}; choose one of {', '.join(SCALES)}.")
-    if seeds is not None and seeds < 1:
-        raise UserError(f"The number of seeds must be at least 1, got {seeds}.")
+    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
+        raise UserError(f"The number of seeds must be from 1 to {MOST_SEEDS:,}, got {seeds}.")
     count = experiment.SEEDS[scale] if seeds is None else seeds
     folder = ExperimentFolder.open(out or Path("reproduced") / f"{name}-{scale}", name, scale)
     arms = experiment.arms(SCALES[scale])

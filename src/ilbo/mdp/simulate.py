@@ -18,6 +18,9 @@ from ilbo.mdp.problem import Problem
 PolicyFunction = Callable[..., Array]
 """state [n] → action [m]; called with a key as well where it has a true `stochastic`."""
 
+MOST_EPISODES = 10_000_000
+"""More is a slip, and would take all memory: all are simulated at once."""
+
 
 class Trajectories(eqx.Module):
     """Simulated episodes. After a terminal state, rewards are 0 and the state stays the same."""
@@ -159,6 +162,8 @@ def simulate(
     """
     if episodes < 1:
         raise UserError(f"The number of episodes must be at least 1, got {episodes}.")
+    if episodes > MOST_EPISODES:
+        raise UserError(f"At most {MOST_EPISODES:,} episodes can be simulated, not {episodes:,}.")
     state = problem.initial_state if start is None else problem.check_start(start)
     if state.ndim == 2 and len(state) != episodes:
         raise UserError(f"There are {len(state)} start states for {episodes} episodes.")

@@ -41,9 +41,8 @@ def heading(figure: Figure, title: str | None, default: str) -> None:
     place: dict[str, Any] = {"x": 0.01, "ha": "left"}
     if not figure.get_layout_engine():
         place |= {"y": 1 - 0.08 / figure.get_figheight(), "va": "top"}
-    figure.suptitle(
-        default if title is None else title, fontsize=11, fontweight="bold", color=INK, **place
-    )
+    place |= {"fontsize": 11, "fontweight": "bold", "color": INK, "parse_math": False}
+    figure.suptitle(default if title is None else title, **place)
 
 
 def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
@@ -63,9 +62,9 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
     if x in ("step", "training episodes"):
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     if title:
-        ax.set_title(title, fontsize=9, color=INK, loc="left", pad=4)
-    ax.set_xlabel(x, fontsize=8.5, color=MUTED)
-    ax.set_ylabel(y, fontsize=8.5, color=MUTED)
+        ax.set_title(title, fontsize=9, color=INK, loc="left", pad=4, parse_math=False)
+    ax.set_xlabel(x, fontsize=8.5, color=MUTED, parse_math=False)
+    ax.set_ylabel(y, fontsize=8.5, color=MUTED, parse_math=False)
 
 
 def thousands(value: float, _position: object = None) -> str:

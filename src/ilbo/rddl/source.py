@@ -144,7 +144,12 @@ def _read(name: str, paths: list[Path]) -> Source:
 def _texts(paths: list[Path]) -> Iterator[str]:
     for path in paths:
         try:
+            str(path).encode()
+            if path.exists() and not path.is_file():
+                raise UserError(f"{str(path)!r} is not a plain file.")
             yield path.read_text(encoding="utf-8", errors="replace")
+        except ValueError:
+            raise UserError(f"The path {str(path)!r} is not plain text: rename it.") from None
         except FileNotFoundError:
             raise UserError(f"There is no file {str(path)!r}.") from None
         except OSError as error:

@@ -41,6 +41,34 @@ def describe(problem: Problem) -> dict[str, Any]:
     return {**described, **files, "digest": hashlib.sha256(made_from).hexdigest()}
 
 
+def check_description(described: Any) -> None:
+    """Raises a `ValueError` unless it is such as `describe` gives, whatever else it may say."""
+    if not isinstance(described, dict):
+        raise ValueError("it does not say which problem it is for")
+    for key in ("name", "origin"):
+        if not isinstance(described.get(key), str):
+            raise ValueError(f"its {key} is not a text")
+    for key in ("states", "actions"):
+        names = described.get(key)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"its {key} are not a list of names")
+        if not names:
+            raise ValueError(f"it has no {key}")
+    if not isinstance(described.get("digest"), str | None):
+        raise ValueError("its digest is not a text")
+    if described["origin"] == "rddl" and not _are_files(described.get("files")):
+        raise ValueError("its RDDL files cannot be read")
+
+
+def _are_files(files: Any) -> bool:
+    return (
+        isinstance(files, list)
+        and len(files) > 0
+        and all(isinstance(file, list) and len(file) == 2 for file in files)
+        and all(isinstance(part, str) for file in files for part in file)
+    )
+
+
 def digest(problem: Problem) -> str | None:
     """The digest of what the problem is made from; None for a model of the user's own."""
     return describe(problem).get("digest")
@@ -48,6 +76,10 @@ def digest(problem: Problem) -> str | None:
 
 def rebuild(description: dict[str, Any]) -> Problem:
     """The problem that `describe` described; only those of ilbo and of RDDL can be built again."""
+    try:
+        check_description(description)
+    except ValueError as error:
+        raise UserError(f"The description of the problem makes no sense: {error}.") from None
     problem = _build(description)
     written = description.get("digest")
     if written not in (None, digest(problem)):
@@ -59,19 +91,16 @@ def rebuild(description: dict[str, Any]) -> Problem:
 
 
 def _build(description: dict[str, Any]) -> Problem:
-    name = str(description.get("name"))
+    name = description["name"]
     if description.get("origin") == "built-in":
         return make(name)
     if description.get("origin") == "rddl":
         from ilbo.rddl.build import build
         from ilbo.rddl.source import Source
 
-        try:
-            names, texts = zip(*description["files"], strict=True)
-        except (KeyError, TypeError, ValueError):
-            raise UserError(f"The RDDL files of the problem {name!r} cannot be read.") from None
-        paths = tuple(Path(str(name)) for name in names)
-        return build(Source(name, paths, tuple(map(str, texts))))
+        names, texts = zip(*description["files"], strict=True)
+        paths = tuple(Path(name) for name in names)
+        return build(Source(name, paths, texts))
     raise UserError(
         f"The problem {name!r} is a model of your own: build it and give it as `problem`."
     )

@@ -27,7 +27,7 @@ THEMED = {
 
 def text(value: Any) -> str:
     """The value as text that HTML shows as it is."""
-    return html.escape(str(value))
+    return html.escape(str(value).encode(errors="backslashreplace").decode())
 
 
 def duration(seconds: float) -> str:

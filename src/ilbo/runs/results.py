@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,10 @@ from ilbo.planning.records import Plan
 FRESH_EPISODES = 2048
 """Trajectories that a final result is taken over."""
 _FRESH_SEED = 0xF4E5
+
+
+_LARGEST = 1e40
+"""More than any figure of a run, whose numbers are float32."""
 
 
 def fresh_key() -> Key[Array, ""]:
@@ -85,3 +90,45 @@ def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation])
         "gradient_steps": samples.gradient_steps,
         "test_transitions": samples.test_transitions,
     }
+
+
+def check(result: Any, seeds: int) -> None:
+    """Raises a `ValueError` unless it is such as `summary` gives for so many seeds."""
+    if not isinstance(result, dict):
+        raise ValueError("it is not an object")
+    if not isinstance(result.get("problem"), str):
+        raise ValueError("its 'problem' is not a text")
+    single = ("ci95", 2)
+    lists = [single] if seeds == 1 else [(key, seeds) for key in _LISTS]
+    for key, size in lists:
+        values = result.get(key)
+        if not isinstance(values, list) or len(values) != size or not all(map(is_figure, values)):
+            raise ValueError(f"its {key!r} is not a list of {size} numbers")
+    discounted = _DISCOUNTED if "discount" in result else ()
+    for key in itertools.chain(_FIGURES, discounted):
+        if not is_figure(result.get(key)):
+            raise ValueError(f"its {key!r} is not a number")
+
+
+def is_figure(value: Any) -> bool:
+    """Whether a value of a file is a number of a size that a run can have."""
+    return type(value) in (int, float) and abs(value) < _LARGEST  # false for NaN
+
+
+_LISTS = ("seeds", "means", "stds", "best_means")
+_DISCOUNTED = ("discount", "discounted_mean")
+_FIGURES = (
+    "mean",
+    "std",
+    "best_mean",
+    "episodes",
+    "test_episodes",
+    "violations",
+    "seconds",
+    "compile_seconds",
+    "transitions",
+    "model_evaluations",
+    "random_draws",
+    "gradient_steps",
+    "test_transitions",
+)

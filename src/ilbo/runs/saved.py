@@ -14,8 +14,8 @@ from ilbo.mdp.problem import Problem
 from ilbo.nn.policy import Policy
 from ilbo.planning.config import ILBO
 from ilbo.planning.records import Record
-from ilbo.registry.identity import rebuild, same
-from ilbo.runs import settings
+from ilbo.registry.identity import check_description, rebuild, same
+from ilbo.runs import results, settings
 from ilbo.runs.layout import CONFIG, FORMAT, META, METRICS, RESULT, is_run, seed_folders
 from ilbo.storage.files import (
     read_json,
@@ -78,7 +78,7 @@ def read_run(path: str | Path) -> SavedRun:
             f"{str(path)!r} was written by a newer version of ilbo ({meta.get('ilbo')}); "
             f"this is {__version__}: update ilbo."
         )
-    result = read_json(path / RESULT) if (path / RESULT).exists() else None
+    result = _read_result(path / RESULT, seeds) if (path / RESULT).exists() else None
     records = read_records(path / METRICS)
     history = [[record for record in records if record.seed == seed] for seed in seeds]
     return SavedRun(path, config, seeds, meta["problem"], meta, history, result)
@@ -87,9 +87,27 @@ def read_run(path: str | Path) -> SavedRun:
 def read_meta(path: Path) -> dict[str, Any]:
     """What a run folder says about itself, its problem among it."""
     meta = read_json(path / META)
-    if not isinstance(meta, dict) or not isinstance(meta.get("problem"), dict):
-        raise UserError(f"{str(path / META)!r} is damaged: it does not say which problem it is.")
+    try:
+        check_description(meta.get("problem") if isinstance(meta, dict) else None)
+        if not isinstance(meta.get("packages", {}), dict):
+            raise ValueError("its packages are not a table")
+        if not isinstance(meta.get("command", []), list):
+            raise ValueError("its command is not a list")
+    except ValueError as error:
+        raise UserError(f"{str(path / META)!r} is damaged: {error}.") from None
     return meta
+
+
+def _read_result(path: Path, seeds: tuple[int, ...]) -> dict[str, Any]:
+    result = read_json(path)
+    try:
+        results.check(result, len(seeds))
+    except ValueError as error:
+        raise UserError(
+            f"{str(path)!r} is damaged: {error}; without the file, `ilbo plan --resume "
+            f"{path.parent}` writes it again."
+        ) from None
+    return result
 
 
 def read_records(path: Path) -> list[Record]:
@@ -97,17 +115,33 @@ def read_records(path: Path) -> list[Record]:
     if not path.exists():
         return []
     records = []
-    names = [field.name for field in dataclasses.fields(Record)]
-    for line in read_text(path).splitlines():
+    lines = read_text(path).split("\n")
+    for number, line in enumerate(lines, start=1):
         try:
-            values = json.loads(line)
-            numbers: list[Any] = [
-                math.nan if values[name] is None else values[name] for name in names
-            ]
-        except (ValueError, KeyError, TypeError):
-            continue
-        records.append(Record(*numbers))
+            records.append(_record(json.loads(line)))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            if number == len(lines):  # empty, or cut short
+                break
+            raise UserError(
+                f"{str(path)!r} is damaged: line {number} is no record of a test; put the line "
+                "right, or remove it."
+            ) from None
     return records
+
+
+def _record(values: dict[str, Any]) -> Record:
+    """A line of the metrics; what was not finite is null there."""
+    for name in ("seed", "episode"):
+        if type(values[name]) is not int or not 0 <= values[name] < 2**53:
+            raise ValueError(name)
+    names = [field.name for field in dataclasses.fields(Record)]
+    figures: dict[str, Any] = {
+        name: math.nan if values[name] is None else values[name] for name in names
+    }
+    for name in names:
+        if values[name] is not None and not results.is_figure(values[name]):
+            raise ValueError(name)
+    return Record(**figures)
 
 
 def _read_config(path: Path) -> tuple[ILBO, tuple[int, ...]]:
@@ -115,5 +149,4 @@ def _read_config(path: Path) -> tuple[ILBO, tuple[int, ...]]:
     missing = [key for key in ("problem", "seed", "seeds") if key not in values]
     if missing:
         raise UserError(f"{str(path)!r} does not set {missing[0]!r}.")
-    seeds = tuple(range(values["seed"], values["seed"] + values["seeds"]))
-    return settings.config("default", values), seeds
+    return settings.config("default", values), settings.seeds(values)

@@ -6,6 +6,7 @@ import ast
 import inspect
 import itertools
 import json
+import reprlib
 import textwrap
 import tomllib
 import typing
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union
 
-from ilbo.errors import UserError, suggest
+from ilbo.errors import UserError, check_setting, suggest
 from ilbo.planning.config import GROUPS, ILBO, PYTHON_ONLY
 from ilbo.storage.files import read_text
 
@@ -44,21 +45,38 @@ RUN_KEYS: dict[str, Any] = {
 }
 """What else a file may hold."""
 
+LIMITS = {
+    **dict.fromkeys(("draws", "depth", "window", "candidates", "updates"), 10_000),
+    **dict.fromkeys(("policy_batch", "critic_batch", "parallel", "guard"), 1_000_000),
+    **dict.fromkeys(("test_episodes", "target_every"), 1_000_000),
+    **dict.fromkeys(("critic_store", "policy_store"), 100_000_000),
+    **dict.fromkeys(("evaluate_every", "episodes"), 10_000_000),
+}
+"""The most that a file or a flag may ask for: more is a slip, and would take all memory."""
+NETWORK = {"layers": 100, "units": 100_000, "weights between them": 100_000_000}
+"""The same of the hidden layers."""
+MOST_SEEDS = 10_000
+
 
 def read(path: str | Path) -> dict[str, Any]:
     """The settings in a TOML file: known names, values of the right type."""
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise UserError(f"{str(path)!r} is not a plain file.")
     try:
         values = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{str(path)!r} is not valid TOML: {error}.") from None
+    except RecursionError:
+        raise UserError(f"{str(path)!r} is not valid TOML: it is nested too deeply.") from None
+    except ValueError as error:
+        raise UserError(f"{str(path)!r} is not valid TOML: {str(error).rstrip('.')}.") from None
     known = RUN_KEYS | FIELDS
     for name, value in values.items():
         if name not in known:
             hint = suggest(name, known, f"there are: {', '.join(known)}.")
             raise UserError(f"{str(path)!r} sets {name!r}, which is no setting; {hint}")
         if not _fits(value, known[name]):
-            raise UserError(f"{name!r} in {str(path)!r} must be {_named(known[name])}: {value!r}.")
+            wanted, given = _named(known[name]), reprlib.repr(value)
+            raise UserError(f"{name!r} in {str(path)!r} must be {wanted}: {given}.")
     return values
 
 
@@ -81,7 +99,26 @@ def config(preset: str, *layers: Mapping[str, Any]) -> ILBO:
     changes: dict[str, Any] = {}
     for layer in layers:
         changes |= {name: value for name, value in layer.items() if name in FIELDS}
-    return PRESETS[preset](**changes)
+    chosen = PRESETS[preset](**changes)
+    for name, most in LIMITS.items():
+        value = getattr(chosen, name)
+        check_setting(value <= most, name, f"at most {most:,}", value)
+    units = chosen.layers
+    weights = sum(inputs * outputs for inputs, outputs in itertools.pairwise(units))
+    sizes = zip((len(units), sum(units), weights), NETWORK.values(), strict=True)
+    wanted = "at most " + ", ".join(f"{most:,} {what}" for what, most in NETWORK.items())
+    check_setting(all(size <= most for size, most in sizes), "layers", wanted, units[:6])
+    return chosen
+
+
+def seeds(values: Mapping[str, Any]) -> tuple[int, ...]:
+    """The successive seeds of a run."""
+    first, count = values.get("seed", 0), values.get("seeds", 1)
+    if not 1 <= count <= MOST_SEEDS:
+        raise UserError(f"The number of seeds must be from 1 to {MOST_SEEDS:,}, got {count}.")
+    if not 0 <= first <= 2**32 - count:
+        raise UserError(f"A seed is a whole number from 0 to 2³² − 1, got {first}.")
+    return tuple(range(first, first + count))
 
 
 def docstrings(cls: type) -> dict[str, str]:
@@ -105,7 +142,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if typing.get_origin(kind) is Literal:
         return value in typing.get_args(kind)
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, float) or (type(value) is int and abs(value) < 2**53)
     return type(value) is kind
 
 

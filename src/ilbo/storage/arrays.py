@@ -70,6 +70,8 @@ def write(
 def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a file of this kind, or a `UserError`."""
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise UserError(f"{str(path)!r} is not a plain file.")
     data = read_bytes(path)
     if not data.startswith(MAGIC):
         raise UserError(f"{str(path)!r} is not a {kind} file of ilbo.")
@@ -113,6 +115,7 @@ def _arrays(path: Path, entries: Any, data: memoryview) -> dict[str, np.ndarray]
             or not isinstance(shape, list)
             or len(shape) > 8
             or not all(type(size) is int and 0 <= size < 2**48 for size in shape)
+            or math.prod(max(size, 1) for size in shape) >= 2**48  # NumPy counts them so too
         ):
             _damaged(path, "its list of arrays cannot be read")
         kind = np.dtype(entry["type"])

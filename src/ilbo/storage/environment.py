@@ -29,7 +29,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": processor(),
         "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
-        "command": sys.argv,
+        "command": [word.encode(errors="backslashreplace").decode() for word in sys.argv],
     }
 
 

@@ -16,7 +16,7 @@ from ilbo.mdp.bounds import FixedBounds, bounds_are_fixed
 from ilbo.mdp.problem import Problem
 from ilbo.nn.mlp import MLP
 from ilbo.nn.policy import Layers, Maker, Policy, Scaling, shape_of
-from ilbo.registry.identity import check_same, describe, rebuild
+from ilbo.registry.identity import check_description, check_same, describe, rebuild
 from ilbo.storage import arrays as arrayfile
 from ilbo.storage.trees import fill, named_leaves
 
@@ -128,25 +128,11 @@ def _checked(
 
 def _parts(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBounds | None]:
     described, layers, bounds = header["problem"], header["layers"], header["bounds"]
-    for key in ("name", "origin"):
-        if not isinstance(described[key], str):
-            raise ValueError(f"its {key} is not a text")
-    for key in ("states", "actions"):
-        names = described[key]
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"its {key} are not a list of names")
-        if not names:
-            raise ValueError(f"it has no {key}")
+    check_description(described)
     if not isinstance(layers, list) or not all(type(x) is int and 0 < x < 2**31 for x in layers):
         raise ValueError("its layers are not a list of sizes")
     if len(layers) > len(header["arrays"]):
         raise ValueError("it has fewer arrays than layers")
-    if not isinstance(described.get("digest"), str | None):
-        raise ValueError("its digest is not a text")
-    if described["origin"] == "rddl":
-        for file in described["files"]:
-            if len(file) != 2 or not all(isinstance(part, str) for part in file):
-                raise ValueError("its RDDL files cannot be read")
     if bounds["fixed"] is not True:
         return described, layers, None
     with np.errstate(over="ignore"):
