@@ -171,7 +171,7 @@ def test_description_whose_text_was_changed_is_refused(tiny):
     with pytest.raises(ilbo.UserError, match=r"'tiny'.* not the one .* was changed") as caught:
         rebuild(changed)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ilbo.UserError, match="RDDL files of the problem 'tiny' cannot be read"):
+    with pytest.raises(ilbo.UserError, match="its RDDL files cannot be read"):
         rebuild({**described, "files": 3})
     del changed["digest"]  # as an earlier version wrote it
     assert rebuild(changed).name == "tiny"

@@ -25,6 +25,7 @@ from ilbo.report import parts
 from ilbo.report.page import write_report
 from ilbo.runs.folder import RunFolder
 from ilbo.runs.layout import REPORT, RESULT
+from ilbo.runs.results import FIGURES
 from ilbo.storage.files import write_json
 
 LAYERS = (8,)
@@ -46,7 +47,10 @@ def write_run(path: Path, problem, seeds=(0,), key=0, finished=True, tests=6) ->
         ]
         folder.save_policies(problem, seeds, policies, policies)
         if finished:
-            result = {"best_mean": -90.0, "best_means": [-90.0] * len(seeds), "seconds": 75.0}
+            each = [-90.0] * len(seeds)
+            lists = {"seeds": list(seeds), "means": each, "stds": each, "best_means": each}
+            figures = {**dict.fromkeys(FIGURES, 0), "best_mean": -90.0, "seconds": 75.0}
+            result = {"problem": problem.name, "ci95": [-91.0, -89.0], **lists, **figures}
             write_json(path / RESULT, result)
     return path
 

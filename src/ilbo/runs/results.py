@@ -20,6 +20,16 @@ FRESH_EPISODES = 2048
 _FRESH_SEED = 0xF4E5
 
 
+FIGURES = (
+    *("mean", "std", "best_mean", "episodes", "test_episodes", "violations", "seconds"),
+    *("compile_seconds", "transitions", "model_evaluations", "random_draws", "gradient_steps"),
+    "test_transitions",
+)
+"""The numbers of every result."""
+LISTS = ("seeds", "means", "stds", "best_means")
+"""What a result of several seeds has of each of them."""
+DISCOUNTED = ("discount", "discounted_mean")
+"""Further numbers where the problem discounts."""
 _LARGEST = 1e40
 """More than any figure of a run, whose numbers are float32."""
 
@@ -98,14 +108,13 @@ def check(result: Any, seeds: int) -> None:
         raise ValueError("it is not an object")
     if not isinstance(result.get("problem"), str):
         raise ValueError("its 'problem' is not a text")
-    single = ("ci95", 2)
-    lists = [single] if seeds == 1 else [(key, seeds) for key in _LISTS]
+    lists = [("ci95", 2)] if seeds == 1 else [(key, seeds) for key in LISTS]
     for key, size in lists:
         values = result.get(key)
         if not isinstance(values, list) or len(values) != size or not all(map(is_figure, values)):
             raise ValueError(f"its {key!r} is not a list of {size} numbers")
-    discounted = _DISCOUNTED if "discount" in result else ()
-    for key in itertools.chain(_FIGURES, discounted):
+    discounted = DISCOUNTED if "discount" in result else ()
+    for key in itertools.chain(FIGURES, discounted):
         if not is_figure(result.get(key)):
             raise ValueError(f"its {key!r} is not a number")
 
@@ -113,22 +122,3 @@ def check(result: Any, seeds: int) -> None:
 def is_figure(value: Any) -> bool:
     """Whether a value of a file is a number of a size that a run can have."""
     return type(value) in (int, float) and abs(value) < _LARGEST  # false for NaN
-
-
-_LISTS = ("seeds", "means", "stds", "best_means")
-_DISCOUNTED = ("discount", "discounted_mean")
-_FIGURES = (
-    "mean",
-    "std",
-    "best_mean",
-    "episodes",
-    "test_episodes",
-    "violations",
-    "seconds",
-    "compile_seconds",
-    "transitions",
-    "model_evaluations",
-    "random_draws",
-    "gradient_steps",
-    "test_transitions",
-)
