@@ -157,7 +157,7 @@ def test_bad_horizon_is_refused(tmp_path, horizon):
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(ilbo.UserError, match="no file"):
         ilbo.make(tmp_path / "nowhere.rddl")
-    with pytest.raises(ilbo.UserError, match="is a directory"):
+    with pytest.raises(ilbo.UserError, match="not a plain file"):
         ilbo.make(tmp_path, tmp_path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ def _texts(paths: list[Path]) -> Iterator[str]:
     for path in paths:
         try:
             str(path).encode()
-            if path.exists() and not path.is_file():
+            if os.path.exists(path) and not os.path.isfile(path):
                 raise UserError(f"{str(path)!r} is not a plain file.")
             yield path.read_text(encoding="utf-8", errors="replace")
         except ValueError:
