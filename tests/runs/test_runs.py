@@ -387,7 +387,7 @@ def test_damaged_line_of_the_metrics_is_told_and_one_cut_short_left_out(whole, t
 
 
 def test_later_settings_go_before_earlier_ones_and_the_preset():
-    config = settings.config("paper", {"depth": 3, "draws": 1, "problem": "x"}, {"depth": 4})
+    config = settings.config("paper", {"depth": 3, "draws": 8, "problem": "x"}, {"depth": 4})
     assert config == ilbo.ILBO.paper(depth=4)
 
 
