@@ -42,8 +42,8 @@ class FrozenLayer(eqx.Module):
     def of(cls, layer: Arrays) -> FrozenLayer:
         weight = layer.weight - row_mean(layer.weight)
         others = jnp.stack([layer.bias, layer.scale, layer.shift])
-        others -= row_mean(others) * np.array([[1.0], [0.0], [0.0]])
-        average = jnp.full(len(layer.scale), 1 / len(layer.scale))
+        others -= row_mean(others) * np.array([[1.0], [0.0], [0.0]], np.float32)
+        average = jnp.full(len(layer.scale), 1 / len(layer.scale), layer.scale.dtype)
         return optimization_barrier(cls(weight, others, average))
 
 

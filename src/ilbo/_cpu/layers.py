@@ -55,7 +55,7 @@ def _hidden_reverse(kept: tuple[Array, Array, Array, Arrays], g: Array) -> tuple
     along_y = g * y
     along = (along_y @ scale)[..., None] * (factor / outputs)
     slope = factor * (g * scale - (g @ scale)[..., None] / outputs - y * factor * along)
-    ones = jnp.ones(y.shape[:-1])
+    ones = jnp.ones(y.shape[:-1], y.dtype)
     gradient = Arrays(
         outer(x, slope),
         weighted_sum(ones, slope),
@@ -88,7 +88,7 @@ class Folded(eqx.Module):
         return cls(jnp.concatenate([rows * layer.scale, layer.shift[None]]), variance)
 
     def __call__(self, x: Float[Array, "*b inputs"]) -> Float[Array, "*b outputs"]:
-        one = jnp.ones((*x.shape[:-1], 1))
+        one = jnp.ones((*x.shape[:-1], 1), x.dtype)
         seen = jnp.concatenate([x, one], axis=-1)
         variance = _form(seen, self.variance)
         factor = jax.lax.rsqrt(jnp.maximum(variance, 0.0) + LEAST_VARIANCE)

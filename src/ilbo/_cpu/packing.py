@@ -24,7 +24,7 @@ def pack(leaves: Sequence[Array]) -> Packed:
     turned = [leaf.T if is_tall(leaf.shape) else leaf for leaf in leaves]
     large = [leaf for leaf in turned if leaf.size >= LARGE]
     small = [jnp.ravel(leaf) for leaf in turned if leaf.size < LARGE]
-    return (*large, jnp.concatenate(small) if small else jnp.zeros(0))
+    return (*large, jnp.concatenate(small) if small else jnp.zeros(0, jnp.float32))
 
 
 def unpack(packed: Packed, shapes: Sequence[Any]) -> list[Array]:

@@ -72,7 +72,7 @@ def weighted_sum(weights: Float[Array, "*b"], rows: Float[Array, "*b n"]) -> Flo
 
 def row_mean(x: Float[Array, "*b n"]) -> Float[Array, "*b 1"]:
     """As a product with ones: XLA would split the sum of a long row into several small programs."""
-    return (x @ jnp.full(x.shape[-1], 1 / x.shape[-1]))[..., None]
+    return (x @ jnp.full(x.shape[-1], 1 / x.shape[-1], x.dtype))[..., None]
 
 
 @jax.custom_vjp
@@ -97,7 +97,7 @@ def repeat(row: Float[Array, " n"], shape: tuple[int, ...]) -> Float[Array, "*sh
 
 repeat.defvjp(
     lambda row, shape: (repeat(row, shape), None),
-    lambda shape, _, g: (weighted_sum(jnp.ones(shape), g),),
+    lambda shape, _, g: (weighted_sum(jnp.ones(shape, g.dtype), g),),
 )
 
 

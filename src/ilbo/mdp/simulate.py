@@ -82,7 +82,8 @@ def step(
 
     An episode that has ended (alive false) stays where it is and earns 0.
     """
-    moved = model.transition(state, action, noise)
+    # A model may answer in double precision where JAX has been told to allow it.
+    moved = model.transition(state, action, noise).astype(state.dtype)
     reward = jnp.where(alive, model.reward(state, action, moved), 0.0)
     moved = jnp.where(alive, moved, state)
     return moved, reward, alive & ~model.terminal(moved)

@@ -92,4 +92,6 @@ class Critic(eqx.Module):
         """Args: state, action, time_left [*b]: share of the horizon that remains, in [0, 1]."""
         seen = jnp.concatenate([self.scaling(state), 2 * time_left[..., None] - 1], axis=-1)
         bounds = jnp.vectorize(self.model.bounds, signature="(n)->(m),(m)")(state)
-        return self.network(seen, in_units_of_bounds(action, *bounds))
+        return self.network(
+            seen.astype(jnp.float32), in_units_of_bounds(action, *bounds).astype(jnp.float32)
+        )

@@ -45,7 +45,7 @@ class Hidden(eqx.Module):
     @classmethod
     def init(cls, key: Key[Array, ""], inputs: int, outputs: int) -> Hidden:
         dense = Dense.init(key, inputs, outputs, gain=2**0.5)
-        return cls(dense, jnp.ones(outputs), jnp.zeros(outputs))
+        return cls(dense, jnp.ones(outputs, jnp.float32), jnp.zeros(outputs, jnp.float32))
 
     @property
     def arrays(self) -> Arrays:

@@ -88,7 +88,7 @@ class Scaling(eqx.Module):
         return cls((low + high) / 2, jnp.where(half > 0, half, 1.0))
 
     def __call__(self, state: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-        return (state - self.center) / self.half
+        return ((state - self.center) / self.half).astype(self.half.dtype)
 
 
 class Policy(eqx.Module):

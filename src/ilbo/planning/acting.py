@@ -27,7 +27,7 @@ def reset(problem: Problem, config: ILBO, units: Float[Array, "p units"]) -> Epi
     own = units[:, 0] < config.own_start
     region = problem.in_region(units[:, 1:])
     state = jnp.where(own[:, None], problem.initial_state, region)
-    return Episodes(state, jnp.full(len(own), problem.horizon))
+    return Episodes(state, jnp.full(len(own), problem.horizon, jnp.int32))
 
 
 def explore(
@@ -44,7 +44,7 @@ def explore(
         low, high = model.bounds(s)
         spread = within(low, high, 1.0) - within(low, high, 0.0)
         action = jnp.clip(policy(s) + size * spread * normal, low, high)
-        moved = model.transition(s, action, xi)
+        moved = model.transition(s, action, xi).astype(s.dtype)
         reward = model.reward(s, action, moved)
         return Transition(s, action, xi, moved, reward, left, model.terminal(moved))
 
@@ -92,4 +92,4 @@ def reward_scale(problem: Problem, key: Key[Array, ""]) -> Float[Array, ""]:
     )
     rewards = jax.vmap(model.reward)(states, actions, moved)
     size = jnp.sqrt(jnp.mean(rewards**2))
-    return jnp.where(jnp.isfinite(size) & (size > 0), size, 1.0) / REWARD_UNIT
+    return jnp.where(jnp.isfinite(size) & (size > 0), size, 1.0).astype(jnp.float32) / REWARD_UNIT

@@ -55,7 +55,7 @@ class ILBOTrainer(Trainer):
         return cls(
             problem=problem,
             config=config,
-            total_steps=jnp.array(float(steps)),
+            total_steps=jnp.array(steps, jnp.float32),
             capacity=capacity,
             every=config.evaluate_every,
         )
@@ -81,14 +81,14 @@ class ILBOTrainer(Trainer):
             slow_critic=critic,
             policy_optimizer=optimizer(config, 1.0).init(policy),
             critic_optimizer=optimizer(config, 1.0).init(critic),
-            policy_norm=jnp.zeros(()),
-            critic_norm=jnp.zeros(()),
-            strength=jnp.zeros(problem.horizon + 1),
+            policy_norm=jnp.zeros((), jnp.float32),
+            critic_norm=jnp.zeros((), jnp.float32),
+            strength=jnp.zeros(problem.horizon + 1, jnp.float32),
             store=Store.init(sizes, self.capacity, config.parallel, config.prioritised),
             episodes=reset(problem, config, units),
-            step=jnp.array(0),
-            fault=jnp.array(0),
-            fault_step=jnp.array(0),
+            step=jnp.array(0, jnp.int32),
+            fault=jnp.array(0, jnp.int32),
+            fault_step=jnp.array(0, jnp.int32),
             reward_scale=reward_scale(problem, keys[3]),
             key=keys[4],
         )
@@ -164,7 +164,7 @@ class ILBOTrainer(Trainer):
             state, value, policy_norm = update_policy(
                 networks, state, slow, tuple(policy_draws), decay
             )
-            return state, Metrics(loss, value, policy_norm, critic_norm)
+            return state, Metrics(loss, value.astype(jnp.float32), policy_norm, critic_norm)
 
         inputs = (draws.critic_rows, *draws.for_policy)
         if self.config.updates == 1:

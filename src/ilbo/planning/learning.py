@@ -46,7 +46,7 @@ def update_critic(
     Returns the state, the loss and the length of its gradient.
     """
     config, store = networks.config, state.store
-    weights = jnp.ones(len(rows))
+    weights = jnp.ones(len(rows), jnp.float32)
     if config.prioritised:
         index, weights = store.wanted(rows)
     else:
@@ -135,7 +135,7 @@ def choose(
     """
     found = state.store.take(state.store.recent(rows, config.policy_store))
     if config.candidates == 1:
-        return found, jnp.ones(len(rows))
+        return found, jnp.ones(len(rows), jnp.float32)
     chosen, weights = prefer(state.strength[found.steps_left], pick, config.policy_batch)
     return jax.tree.map(lambda x: x[chosen], found), weights
 

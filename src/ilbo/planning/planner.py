@@ -78,6 +78,7 @@ def _advance(
     state, metrics = trainer.segment(seed.state, most, episodes)
     test = make_test(trainer.problem, trainer.config.test_episodes)
     state, held, current = trainer.select(state, seed.held, test)
+    current = current.astype(seed.best.dtype)
     better = current > seed.best
     best_policy = jax.tree.map(lambda new, old: jnp.where(better, new, old), held, seed.best_policy)
     best = jnp.maximum(seed.best, current)

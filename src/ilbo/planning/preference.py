@@ -27,7 +27,9 @@ def prefer(
     least = LEAST_WANTED * up_to[-1] / candidates + 1e-30
     wanted, up_to = wanted + least, up_to + least * np.arange(1, candidates + 1)
     places = (jnp.arange(count) + pick) / count
-    before = (up_to < up_to[-1] * places[:, None]).astype(jnp.float32) @ jnp.ones(candidates)
+    before = (up_to < up_to[-1] * places[:, None]).astype(jnp.float32) @ jnp.ones(
+        candidates, jnp.float32
+    )
     chosen = jnp.minimum(before.astype(int), candidates - 1)
     return chosen, up_to[-1] / candidates / wanted[chosen]
 

@@ -43,7 +43,7 @@ def pull_back(
     if inward > 0:
         least = inward * slope(jnp.zeros_like(x), low, high)
         slopes = jnp.where(estimate.gradients * x < 0, jnp.maximum(slopes, least), slopes)
-    g = estimate.gradients * slopes
+    g = (estimate.gradients * slopes).astype(x.dtype)
     strength = jnp.mean(jnp.sum(g**2, axis=-1), axis=1)
     shares = weights / math.prod(g.shape[:-1])
     return vjp(shares[:, None, None] * g)[0], strength

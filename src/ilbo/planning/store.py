@@ -56,9 +56,9 @@ class Store(eqx.Module):
         prioritised: bool = False,
     ) -> Store:
         states, actions, noises = sizes
-        rows = jnp.zeros((capacity, 2 * states + actions + noises + 3))
-        priority = jnp.zeros(capacity) if prioritised else None
-        return cls(rows, jnp.array(0), sizes, together, priority)
+        rows = jnp.zeros((capacity, 2 * states + actions + noises + 3), jnp.float32)
+        priority = jnp.zeros(capacity, jnp.float32) if prioritised else None
+        return cls(rows, jnp.array(0, jnp.int32), sizes, together, priority)
 
     @property
     def capacity(self) -> int:
@@ -76,7 +76,7 @@ class Store(eqx.Module):
             batch.ended[:, None].astype(jnp.float32),
         )
         # Without the barrier XLA fuses the rows' computation into the write and copies the ring.
-        new = jax.lax.optimization_barrier(jnp.concatenate(columns, axis=1))
+        new = jax.lax.optimization_barrier(jnp.concatenate(columns, axis=1, dtype=jnp.float32))
         at = self.count % self.capacity
         rows = jax.lax.dynamic_update_slice_in_dim(self.rows, new, at, axis=0)
         priority = self.priority

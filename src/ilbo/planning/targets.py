@@ -34,7 +34,7 @@ def follow(config: ILBO, state: ILBOState, steps: Int[Array, ""]) -> ILBOState:
     # After a fault nothing moves on. That the rate depends on it also lets XLA know that all use of
     # the old averages is over, so that it writes the new ones in place.
     share = 1 - (1 - config.target_rate) ** (steps * config.updates)
-    rate = jnp.where(state.fault == 0, share, 0.0)
+    rate = jnp.where(state.fault == 0, share, 0.0).astype(jnp.float32)
 
     def closer(slow: Parameters, fast: Parameters) -> Parameters:
         return jax.tree.map(lambda slow, fast: slow + rate * (fast - slow), slow, fast)

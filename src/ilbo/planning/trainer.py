@@ -29,7 +29,7 @@ class Metrics(NamedTuple):
     @classmethod
     def zeros(cls) -> Metrics:
         """To add those of single steps to."""
-        return cls(*jnp.zeros(len(cls._fields)))
+        return cls(*jnp.zeros(len(cls._fields), jnp.float32))
 
 
 class Trainer(eqx.Module):

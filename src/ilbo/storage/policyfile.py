@@ -65,7 +65,7 @@ def read_policy(
             "`ilbo.load_policy(path, policy=...)`."
         )
     states, actions = len(described["states"]), len(described["actions"])
-    blank = jax.eval_shape(lambda: Scaling(jnp.zeros(states), jnp.zeros(states)))
+    blank = jax.eval_shape(lambda: Scaling(*jnp.zeros((2, states), jnp.float32)))
     try:
         network = fill(shape_of(make or Layers(tuple(layers)), states, actions), arrays, "network.")
         scaling = fill(blank, arrays, "scaling.")
@@ -140,4 +140,4 @@ def _parts(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBoun
         high = np.array([np.inf if x is None else float(x) for x in bounds["high"]], np.float32)
     if not low.shape == high.shape == (len(described["actions"]),):
         raise ValueError("its bounds do not fit its actions")
-    return described, layers, FixedBounds(jnp.array(low), jnp.array(high))
+    return described, layers, FixedBounds(jnp.array(low, jnp.float32), jnp.array(high, jnp.float32))
