@@ -243,13 +243,15 @@ def trial(problem, *starts):
 def test_returns_of_episodes_that_are_not_finite_are_minus_infinity(faulty):
     problem = pit(faulty)
     earned = returns(problem, full_ahead, trial(problem, -9.0, 1.0, 5.0))
-    np.testing.assert_array_equal(earned, [6, -np.inf, 0])
+    # A reward of 1 in each of 6 steps, with a discount of one half.
+    np.testing.assert_array_equal(earned, [2 - 0.5**5, -np.inf, 0])
 
 
 def test_returns_of_a_policy_that_answers_nan_are_minus_infinity():
     problem = pit()
     earned = returns(problem, lost_above_1, trial(problem, -9.0, 1.0, 5.0))
-    np.testing.assert_array_equal(earned, [6, -np.inf, 0])
+    # A reward of 1 in each of 6 steps, with a discount of one half.
+    np.testing.assert_array_equal(earned, [2 - 0.5**5, -np.inf, 0])
     assert not bool(jnp.mean(earned) > -jnp.inf)  # so that no other policy loses against it
 
 

@@ -42,6 +42,8 @@ def duration(seconds: float) -> str:
 def setting(value: Any) -> str:
     if isinstance(value, tuple | list):
         return text(", ".join(map(str, value)))
+    if value is None:
+        return "none"
     if isinstance(value, bool):
         return str(value).lower()
     return text(value if isinstance(value, str) else f"{value:,}")

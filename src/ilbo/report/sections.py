@@ -145,10 +145,10 @@ def _samples(entry: Entry, samples: Samples) -> str:
 def _settings(run: SavedRun) -> str:
     default, own = ILBO().to_dict(), run.config.to_dict()
     rows = [
-        [f"<code>{name}</code>", parts.setting(value), parts.setting(default[name])]
+        [f"<code>{name}</code>", parts.setting(value), parts.setting(default.get(name))]
         for name, value in own.items()
     ]
-    changed = [own[name] != default[name] for name in own]
+    changed = [own[name] != default.get(name) for name in own]
     note = "Marked: other than the default." if any(changed) else "All as by default."
     return parts.table(["setting", "this run", "default"], rows, marked=changed) + parts.remark(
         note
