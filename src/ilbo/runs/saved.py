@@ -17,10 +17,7 @@ from ilbo.planning.records import Record
 from ilbo.registry.identity import check_description, rebuild, same
 from ilbo.runs import results, settings
 from ilbo.runs.layout import CONFIG, FORMAT, META, METRICS, RESULT, is_run, seed_folders
-from ilbo.storage.files import (
-    read_json,
-    read_text,
-)
+from ilbo.storage.files import read_json, read_text
 from ilbo.storage.policyfile import BEST, FINAL, read_header, read_policy
 from ilbo.version import __version__
 
@@ -36,7 +33,7 @@ class SavedRun:
     """The problem, as `ilbo.registry.identity.describe` gives it."""
     meta: dict[str, Any]
     history: list[list[Record]]
-    """The tests so far, one list a seed."""
+    """The tests so far, one list per seed."""
     result: dict[str, Any] | None
     """What `ilbo plan --json` printed; None while the run has not finished."""
 
