@@ -23,13 +23,17 @@ def value(state, steps_left):
     return -state @ jnp.array(P) @ state - OFFSET
 
 
+def act(state, steps_left):
+    return linear.Gain()(state)
+
+
 def critic(state, action, steps_left):
     """For the policy's own actions, which is all that these estimators show it."""
     return value(state, steps_left)
 
 
 def estimators():
-    at = Point(linear.Linear(), critic, linear.Gain(), GAMMA)
+    at = Point(linear.Linear(), critic, act, GAMMA)
     yield "pathwise", at, Pathwise(depth=1, window=1)
     for baseline in ("none", "value", "leave-one-out"):
         yield f"score, {baseline}", at, Score(draws=4, baseline=baseline)
@@ -41,7 +45,7 @@ def estimators():
         reward = linear.Linear().reward(state, action, moved)
         return reward + GAMMA * (value(moved, 0) - noise)
 
-    yield "critic", Point(linear.Linear(), q, linear.Gain(), GAMMA), CriticOnly()
+    yield "critic", Point(linear.Linear(), q, act, GAMMA), CriticOnly()
 
 
 def estimates(at, estimator, draws, count=20_000, steps=1, state=STATE):
@@ -105,7 +109,7 @@ def antithetic(at, estimator, steps, state, steps_left):
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 9])
 def test_every_depth_gives_the_same_gradient_with_an_exact_critic(depth):
-    at = Point(linear.Linear(), critic, linear.Gain(), GAMMA)
+    at = Point(linear.Linear(), critic, act, GAMMA)
     gradients = antithetic(at, Pathwise(depth=depth, window=1), depth, STATE, 1000)
     np.testing.assert_allclose(gradients[0], EXACT, rtol=2e-4)
 
@@ -118,7 +122,7 @@ def test_windows_stop_at_the_horizon(window, steps_left):
         at = jnp.array([entry[0] for entry in table])[left]
         return -state @ at @ state - jnp.array([entry[1] for entry in table])[left]
 
-    at = Point(linear.Linear(), timed, linear.Gain(), 1.0)
+    at = Point(linear.Linear(), timed, act, 1.0)
     estimator = Pathwise(depth=4, window=window)
     gradients = antithetic(at, estimator, estimator.steps, STATE, steps_left)
     exact = linear.action_gradient(
@@ -160,7 +164,7 @@ def test_pull_back_is_the_gradient_of_the_weighted_actions():
         actions = eqx.tree_at(lambda p: p.network, policy, network)(states)
         return jnp.sum(weights[:, None, None] * actions * g) / 15
 
-    gradient = ActionGradient(states, g, jnp.zeros(5))
+    gradient = ActionGradient(states, g, jnp.zeros(5), jnp.ones((5, 3), int))
     for found, exact in zip(
         jax.tree.leaves(pull_back(policy, gradient, weights)[0]),
         jax.tree.leaves(jax.grad(objective)(policy.network)),
@@ -176,7 +180,7 @@ def test_inward_slope_frees_an_action_stuck_at_its_bound():
     states = problem.initial_state[None, None]
 
     def length(push, inward):
-        g = ActionGradient(states, jnp.full((1, 1, 2), push), jnp.zeros(1))
+        g = ActionGradient(states, jnp.full((1, 1, 2), push), jnp.zeros(1), jnp.ones((1, 1), int))
         gradient, _ = pull_back(stuck, g, jnp.ones(1), inward)
         return float(jnp.linalg.norm(gradient.output.bias))
 

@@ -54,11 +54,13 @@ def test_progress_and_history_tell_the_same():
 def test_every_sample_is_counted(parallel, updates):
     config = dataclasses.replace(tiny_runs.CONFIG, parallel=parallel)
     plan = ilbo.plan(tiny_runs.problem(), config, episodes=4)
-    # 4 episodes of 4 steps; each update of the policy sees 2 windows of 2 steps; at each of 2 tests
-    # 2 policies go along 2 episodes.
+    # 4 episodes of 4 steps; each update of the policy sees 2 windows of 2 steps, and every fourth
+    # tries out 2 actions both ways; at each of 2 tests 2 policies go along 2 episodes.
     assert plan.samples.transitions == 16
     assert plan.samples.gradient_steps == 2 * updates
-    assert plan.samples.model_evaluations == updates * 2 * 2 + 256 + 2 * 2 * 2 * 4
+    assert plan.samples.model_evaluations == (
+        updates * 2 * 2 + updates // 4 * 2 * 2 * 2 + 256 + 2 * 2 * 2 * 4
+    )
     assert plan.samples.random_draws == 16 + 256
     assert plan.samples.test_transitions == 2 * 4 * 4
 

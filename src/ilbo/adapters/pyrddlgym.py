@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
@@ -42,7 +42,8 @@ class PolicyAgent(BaseAgent):
 
     Args:
         problem: The problem that the policy is for, read from the same RDDL.
-        policy: state [n] → action [m]; called with a key as well where it has a true `stochastic`.
+        policy: state [n] → action [m]; called with the number of steps since `reset` as well where
+            it has a true `timed`, and with a key where it has a true `stochastic`.
         seed: Seed of the policy's own randomness.
         vectorized: Whether the environment was made with `vectorized=True`.
     """
@@ -55,19 +56,26 @@ class PolicyAgent(BaseAgent):
         self.objects = dynamics.compiler.rddl.object_to_index
         self.use_tensor_obs = vectorized
         self.key = jax.random.key(seed)
-        stochastic = getattr(policy, "stochastic", False)
+        self.time = 0
+        extras = [getattr(policy, name, False) for name in ("timed", "stochastic")]
 
         @jax.jit
-        def act(state: State, key: Key[Array, ""]) -> Action:
-            action = policy(state, key) if stochastic else policy(state)
+        def act(state: State, time: Int[Array, ""], key: Key[Array, ""]) -> Action:
+            given = [x for x, wanted in zip((time, key), extras, strict=True) if wanted]
+            action = policy(state, *given)
             return jnp.clip(action, *problem.exact.bounds(state))
 
         self._act = act
 
+    def reset(self) -> None:
+        """Begins an episode anew: what a policy that sees the time must be told."""
+        self.time = 0
+
     def sample_action(self, state: dict[str, Any]) -> dict[str, Any]:
         """The action for a state as pyRDDLGym gives it."""
         self.key, key = jax.random.split(self.key)
-        action = np.asarray(self._act(self._vector(state), key))
+        action = np.asarray(self._act(self._vector(state), jnp.array(self.time), key))
+        self.time += 1
         if not self.use_tensor_obs:
             return self.actions.grounded(action)
         tensors = self.actions.unpack(jnp.asarray(action))

@@ -57,6 +57,8 @@ class Problem(eqx.Module):
     """The model that evaluation runs; another one only where `model` is a relaxation of it."""
     origin: Origin = eqx.field(static=True)
     """Where the problem comes from, set by what builds it."""
+    region_is_guessed: bool = eqx.field(static=True)
+    """Whether the region is an estimate of ours and not a part of the task."""
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class Problem(eqx.Module):
         domain: tuple[Any, Any] = (-np.inf, np.inf),
         exact: Model | None = None,
         origin: Origin = PYTHON,
+        region_is_guessed: bool = False,
     ):
         start = jnp.asarray(np.asarray(initial_state, np.float32))
         if start.ndim != 1:
@@ -90,6 +93,7 @@ class Problem(eqx.Module):
         self.domain = _box(domain, start.shape, name, "domain")
         self.horizon = int(horizon)
         self.discount = float(discount)
+        self.region_is_guessed = region_is_guessed
         if self.horizon < 1:
             raise UserError(f"Problem {name!r}: the horizon must be at least 1, got {horizon}.")
         if not 0 < self.discount <= 1:

@@ -16,7 +16,8 @@ from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 
 PolicyFunction = Callable[..., Array]
-"""state [n] → action [m]; called with a key as well where it has a true `stochastic`."""
+"""state [n] → action [m]. Called with the number of steps taken so far as well where it has a true
+`timed`, and with a key as the last argument where it has a true `stochastic`."""
 
 MOST_EPISODES = 10_000_000
 """More is a slip, and would take all memory: all are simulated at once."""
@@ -59,13 +60,19 @@ def as_key(key: Key[Array, ""] | int) -> Key[Array, ""]:
 
 
 def act(
-    model: Model, policy: PolicyFunction, states: Float[Array, "b n"], key: Key[Array, ""]
+    model: Model,
+    policy: PolicyFunction,
+    states: Float[Array, "b n"],
+    key: Key[Array, ""],
+    time: Int[Array, ""],
 ) -> Float[Array, "b m"]:
     """The policy's actions, clipped into the bounds; the key is for stochastic policies."""
+    arguments: list[Array] = [states]
+    if getattr(policy, "timed", False):
+        arguments.append(jnp.broadcast_to(time, (len(states),)))
     if getattr(policy, "stochastic", False):
-        actions = jax.vmap(policy)(states, jax.random.split(key, len(states)))
-    else:
-        actions = jax.vmap(policy)(states)
+        arguments.append(jax.random.split(key, len(states)))
+    actions = jax.vmap(policy)(*arguments)
     low, high = jax.vmap(model.bounds)(states)
     if actions.shape != low.shape:
         raise UserError(
@@ -101,17 +108,18 @@ def roll(
 
     def one(
         carry: tuple[Float[Array, "b n"], Bool[Array, " b"]],
-        inputs: tuple[Float[Array, "b k"], Key[Array, ""]],
+        inputs: tuple[Float[Array, "b k"], Key[Array, ""], Int[Array, ""]],
     ) -> tuple[tuple[Float[Array, "b n"], Bool[Array, " b"]], tuple[Array, ...]]:
         states, alive = carry
-        xi, k = inputs
-        actions = act(model, policy, states, k)
+        xi, k, time = inputs
+        actions = act(model, policy, states, k, time)
         broken = jnp.where(alive, jax.vmap(model.violations)(states, actions), 0)
         moved, rewards, still = jax.vmap(partial(step, model))(states, actions, xi, alive)
         return (moved, still), (moved, actions, rewards, alive, broken)
 
     carry = (starts, ~jax.vmap(model.terminal)(starts))
-    _, (states, *rest) = jax.lax.scan(one, carry, (noise, jax.random.split(key, len(noise))))
+    inputs = noise, jax.random.split(key, len(noise)), jnp.arange(len(noise))
+    _, (states, *rest) = jax.lax.scan(one, carry, inputs)
     states = jnp.concatenate([starts[None], states])
     return Trajectories(*(jnp.swapaxes(x, 0, 1) for x in (states, *rest)))
 

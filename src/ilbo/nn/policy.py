@@ -19,6 +19,7 @@ from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.nn.mlp import MLP
 from ilbo.nn.parameters import Parameters, fixed, unpack
+from ilbo.nn.timed import AroundPlan, TimedLayers
 
 Maker = Callable[[Key[Array, ""], int, int], Any]
 """(key, inputs, outputs) → a module [inputs] → [outputs], drawn by the key."""
@@ -46,7 +47,12 @@ class PerState(eqx.Module):
 def make_network(make: Maker, key: Key[Array, ""], inputs: int, outputs: int) -> Any:
     """A fresh network that takes leading axes."""
     network = make(key, inputs, outputs)
-    return network if isinstance(network, MLP) else PerState(network)
+    return network if isinstance(network, MLP | AroundPlan) else PerState(network)
+
+
+def sees_time(make: Maker) -> bool:
+    """Whether the networks made take the share of the episode that is gone as their last input."""
+    return isinstance(make, TimedLayers)
 
 
 @functools.lru_cache
@@ -94,37 +100,52 @@ class Scaling(eqx.Module):
 class Policy(eqx.Module):
     """A deep reactive policy: state [n] → action [m] within the model's bounds at the state.
 
-    States may have leading axes.
+    One that sees the time (`timed`) is called with the number of steps taken so far as well. States
+    may have leading axes, and times then too.
     """
 
     network: Any
-    """Normalised state [*b, n] → what is mapped into the bounds [*b, m]."""
+    """Normalised state [*b, n] → what is mapped into the bounds [*b, m]; where the policy sees the
+    time, the share of the episode that is gone is a further input."""
     scaling: Scaling
     model: Model | FixedBounds
     """What knows the action bounds."""
+    horizon: int | None = eqx.field(static=True, default=None)
+    """Steps of an episode, where the policy sees the time."""
 
     @classmethod
     def init(cls, key: Key[Array, ""], problem: Problem, make: Maker) -> Policy:
         """With a fresh network."""
-        network = make_network(make, key, problem.state_size, problem.action_size)
-        return cls(network, Scaling.of(problem), problem.model)
+        network = make_network(make, key, _inputs(problem, make), problem.action_size)
+        return cls.with_network(network, problem, make)
 
     @classmethod
     def of(cls, parameters: Parameters, problem: Problem, make: Maker) -> Policy:
         """With the network of these parameters."""
-        shape = shape_of(make, problem.state_size, problem.action_size)
-        return cls(unpack(parameters, shape), Scaling.of(problem), problem.model)
+        shape = shape_of(make, _inputs(problem, make), problem.action_size)
+        return cls.with_network(unpack(parameters, shape), problem, make)
 
     @classmethod
     def blank(cls, problem: Problem, make: Maker) -> Policy:
         """With a network of zeros, for programs that are compiled ahead; compiles nothing."""
-        shape = shape_of(make, problem.state_size, problem.action_size)
+        shape = shape_of(make, _inputs(problem, make), problem.action_size)
 
         def zeros(leaf: Any) -> Any:
             known = isinstance(leaf, jax.ShapeDtypeStruct)
             return jax.device_put(np.zeros(leaf.shape, leaf.dtype)) if known else leaf
 
-        return cls(jax.tree.map(zeros, shape), Scaling.of(problem), problem.model)
+        return cls.with_network(jax.tree.map(zeros, shape), problem, make)
+
+    @classmethod
+    def with_network(cls, network: Any, problem: Problem, make: Maker) -> Policy:
+        """With this network, which `make` made."""
+        horizon = problem.horizon if sees_time(make) else None
+        return cls(network, Scaling.of(problem), problem.model, horizon)
+
+    @property
+    def timed(self) -> bool:
+        """Whether it sees the time."""
+        return self.horizon is not None
 
     def fixed(self) -> Policy:
         """The same policy at fixed parameters, fast to differentiate in the state."""
@@ -134,5 +155,22 @@ class Policy(eqx.Module):
         """The model's action bounds [*b, m]."""
         return jnp.vectorize(self.model.bounds, signature="(n)->(m),(m)")(state)
 
-    def __call__(self, state: Float[Array, "*b n"]) -> Float[Array, "*b m"]:
-        return into_bounds(self.network(self.scaling(state)), *self.bounds(state))
+    def inputs(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "*b inputs"]:
+        """What the network sees of a state [*b, n] after `time` [*b] steps."""
+        x = self.scaling(state)
+        if self.horizon is None:
+            return x
+        if time is None:
+            raise UserError(
+                "This policy sees the time: call it as policy(state, time), with the number of "
+                "steps taken so far."
+            )
+        gone = jnp.asarray(time, x.dtype) / self.horizon
+        return jnp.concatenate([x, jnp.broadcast_to(gone, x.shape[:-1])[..., None]], axis=-1)
+
+    def __call__(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "*b m"]:
+        return into_bounds(self.network(self.inputs(state, time)), *self.bounds(state))
+
+
+def _inputs(problem: Problem, make: Maker) -> int:
+    return problem.state_size + sees_time(make)

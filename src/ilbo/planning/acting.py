@@ -22,9 +22,16 @@ REWARD_UNIT = 50.0
 """Root mean square of the rewards that the critic sees at the start."""
 
 
+def own_share(problem: Problem, config: ILBO) -> float:
+    """Share of the episodes that start in the problem's own start."""
+    if config.own_start is not None:
+        return config.own_start
+    return 1.0 if problem.region_is_guessed else 0.75
+
+
 def reset(problem: Problem, config: ILBO, units: Float[Array, "p units"]) -> Episodes:
     """New episodes, each from the own start or from the region, as uniforms [p, 1 + n] decide."""
-    own = units[:, 0] < config.own_start
+    own = units[:, 0] < own_share(problem, config)
     region = problem.in_region(units[:, 1:])
     state = jnp.where(own[:, None], problem.initial_state, region)
     return Episodes(state, jnp.full(len(own), problem.horizon, jnp.int32))
@@ -43,7 +50,7 @@ def explore(
     def one(s: Array, xi: Array, normal: Array, left: Array) -> Transition:
         low, high = model.bounds(s)
         spread = within(low, high, 1.0) - within(low, high, 0.0)
-        action = jnp.clip(policy(s) + size * spread * normal, low, high)
+        action = jnp.clip(networks.act(policy, s, left) + size * spread * normal, low, high)
         moved = model.transition(s, action, xi).astype(s.dtype)
         reward = model.reward(s, action, moved)
         return Transition(s, action, xi, moved, reward, left, model.terminal(moved))

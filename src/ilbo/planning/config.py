@@ -16,10 +16,9 @@ from ilbo.planning.estimators.score import Baseline
 EstimatorName = Literal["pathwise", "score", "critic"]
 Horizon = Literal["time-left", "discounted"]
 Optimizer = Literal["adam", "rmsprop"]
+Sees = Literal["auto", "state", "time-left"]
 ENDLESS = 10**9
 """Episodes that no run reaches: one that ends by the clock."""
-PYTHON_ONLY = ("policy",)
-"""Settings that are code: neither flags nor files can give them."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,10 @@ class ILBO:
     layers: tuple[int, ...] = (256, 128, 64, 32)
     """Hidden layers of the policy and of the critic."""
 
-    policy: Callable[..., Any] | None = None
-    """Makes the policy's network, instead of hidden layers: a function (key, inputs, outputs) of
-    your own that returns an Equinox module. In Python only."""
+    policy: Sees | Callable[..., Any] = "auto"
+    """What the policy sees: the state, or the time left as well, which is worth much where the
+    horizon is short. By default the state, and the time too where training ends by the clock. In
+    Python also a function (key, inputs, outputs) of your own that makes the policy's network."""
 
     estimator: EstimatorName | Estimator = "pathwise"
     """How the bound's gradient is estimated: through the model's derivatives (pathwise), through
@@ -76,6 +76,12 @@ class ILBO:
     clip: float = 2.0
     """Gradients longer than this many times their running mean length are cut; 0: never."""
 
+    critic_share: float = 0.5
+    """Most that the critic's slope may count in the policy's gradient, beside the model's
+    derivatives: it counts by as much as it explains of what actions tried out really add. Where the
+    derivatives are exactly 0, it takes their place. 0: the model's derivatives alone. For the
+    pathwise estimator."""
+
     inward: float = 0.2
     """Least slope, as a share of the full one, that the policy's output layer shows to a gradient
     pointing from a bound back inside; 0 is the plain gradient, which can stick at a bound."""
@@ -111,8 +117,9 @@ class ILBO:
     final_exploration: float = 0.02
     """The same at the end; in between it decays geometrically."""
 
-    own_start: float = 0.75
-    """Share of training episodes from the problem's own start; the others start in its region."""
+    own_start: float | None = None
+    """Share of training episodes from the problem's own start; the others start in its region. By
+    default three quarters, and all where the region is a guess, as it is for RDDL."""
 
     parallel: int = 4
     """Episodes that run side by side: one update of each network for this many steps."""
@@ -147,7 +154,7 @@ class ILBO:
         check(self.layers and sizes, "layers", "a list of positive sizes")
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
-            own = name == "estimator" and isinstance(value, Estimator)
+            own = isinstance(value, Estimator) if name == "estimator" else callable(value)
             check(own or value in choices, name, "one of " + ", ".join(choices))
         for name in _COUNTS:
             value = getattr(self, name)
@@ -156,8 +163,9 @@ class ILBO:
             check(0 < getattr(self, name) < math.inf, name, "a positive number")
         for name in ("discount", "target_rate", "final_rate"):
             check(0 < getattr(self, name) <= 1, name, "in (0, 1]")
-        for name in ("exploration", "final_exploration", "own_start", "inward"):
+        for name in ("exploration", "final_exploration", "critic_share", "inward"):
             check(0 <= getattr(self, name) <= 1, name, "in [0, 1]")
+        check(self.own_start is None or 0 <= self.own_start <= 1, "own_start", "in [0, 1]")
         check(
             isinstance(self.guard, int) and self.guard >= 0, "guard", "a whole number of at least 0"
         )
@@ -189,7 +197,17 @@ class ILBO:
     @property
     def holds_code(self) -> bool:
         """Whether some setting is code of the user's own."""
-        return self.policy is not None or isinstance(self.estimator, Estimator)
+        return callable(self.policy) or isinstance(self.estimator, Estimator)
+
+    @property
+    def blends(self) -> bool:
+        """Whether the critic's slope may count beside the estimator's gradient."""
+        return self.critic_share > 0 and self.gradient.blends
+
+    @property
+    def sees_time(self) -> bool:
+        """Whether the policy sees the time left."""
+        return self.policy == "time-left" or (self.policy == "auto" and self.seconds is not None)
 
     @property
     def gradient(self) -> Estimator:
@@ -221,6 +239,7 @@ class ILBO:
             critic_rate=1e-3, policy_batch=64, candidates=1, critic_batch=64,
             critic_store=1_000_000, policy_store=1_000, own_start=0.5, parallel=1,
             final_exploration=1e-4, target_rate=0.005, target_every=1, episodes=5_000,
+            policy="state", critic_share=0.0,
         )  # fmt: skip
         return cls(**(settings | changes))
 
@@ -229,10 +248,8 @@ class ILBO:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         if isinstance(self.estimator, Estimator):
             values["estimator"] = repr(self.estimator)
-        if self.policy is not None:
+        if callable(self.policy):
             values["policy"] = getattr(self.policy, "__qualname__", repr(self.policy))
-        else:
-            del values["policy"]
         return values
 
 
@@ -242,6 +259,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "next_states": NextStates.__args__,  # type: ignore[attr-defined]
     "critic": Horizon.__args__,  # type: ignore[attr-defined]
     "optimizer": Optimizer.__args__,  # type: ignore[attr-defined]
+    "policy": Sees.__args__,  # type: ignore[attr-defined]
 }
 _COUNTS = (
     "draws",
@@ -266,7 +284,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "critic": ("critic", "discount", "target_rate", "target_every"),
     "optimiser": (
         *("optimizer", "policy_rate", "critic_rate", "final_rate"),
-        *("clip", "inward", "updates"),
+        *("critic_share", "clip", "inward", "updates"),
     ),
     "stores": (
         *("critic_store", "policy_store", "prioritised"),

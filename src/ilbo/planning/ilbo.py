@@ -14,9 +14,10 @@ from jaxtyping import Array, Float, Int, Key
 from ilbo.mdp import density_check, sampling
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
-from ilbo.nn.parameters import Parameters
+from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Policy
 from ilbo.planning.acting import SCALE_PROBES, explore, replay, reset, reward_scale
+from ilbo.planning.blend import EVERY, TRIED
 from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.learning import optimizer, update_critic, update_policy
 from ilbo.planning.networks import Networks
@@ -84,6 +85,7 @@ class ILBOTrainer(Trainer):
             policy_norm=jnp.zeros((), jnp.float32),
             critic_norm=jnp.zeros((), jnp.float32),
             strength=jnp.zeros(problem.horizon + 1, jnp.float32),
+            evidence=jnp.zeros(3, jnp.float32),
             store=Store.init(sizes, self.capacity, config.parallel, config.prioritised),
             episodes=reset(problem, config, units),
             step=jnp.array(0, jnp.int32),
@@ -200,6 +202,12 @@ class ILBOTrainer(Trainer):
         state = eqx.tree_at(lambda s: s.key, state, key)
         return state, held, jnp.mean(earned[better, guard:])
 
+    def from_plan(self, plan: Float[Array, "horizon m"]) -> Parameters | None:
+        if not self.config.sees_time:
+            return None
+        network = Policy.blank(self.problem, self.networks.maker).network
+        return pack(eqx.tree_at(lambda module: module.plan, network, plan))
+
     def policy(self, parameters: Parameters) -> Policy:
         return self.networks.policy(parameters)
 
@@ -228,11 +236,13 @@ def count_samples(config: ILBO, horizon: int, episodes: int) -> Samples:
     updates, estimator = steps * config.updates, config.gradient
     states = updates * config.policy_batch
     fresh = states * estimator.draws * estimator.steps if estimator.next_states == "fresh" else 0
+    tries = 2 * min(TRIED, config.policy_batch) * estimator.steps if config.blends else 0
+    tried = -(-steps // EVERY) * config.updates * tries
     selecting = len(parts) * 2 * config.guard * horizon
     return Samples(
         episodes=episodes,
         transitions=steps * config.parallel,
-        model_evaluations=estimator.model_evaluations(states) + selecting + SCALE_PROBES,
+        model_evaluations=estimator.model_evaluations(states) + tried + selecting + SCALE_PROBES,
         random_draws=steps * config.parallel + SCALE_PROBES + fresh,
         gradient_steps=2 * updates,
         test_transitions=len(parts) * config.test_episodes * horizon,

@@ -12,6 +12,7 @@ from ilbo.nn.critic import Critic, CriticNetwork
 from ilbo.nn.parameters import pack
 from ilbo.planning.acting import watch
 from ilbo.planning.ascent import climb, make_optimizer
+from ilbo.planning.blend import blend, gather, weigh
 from ilbo.planning.config import ILBO
 from ilbo.planning.estimators.point import Point, Sample
 from ilbo.planning.networks import Networks
@@ -53,8 +54,9 @@ def update_critic(
         index = store.recent(rows)
     batch = store.take(index)
 
-    following = slow.policy(batch.next_state)
-    future = networks.value(slow.critic, batch.next_state, following, batch.steps_left - 1)
+    left = batch.steps_left - 1
+    following = networks.act(slow.policy, batch.next_state, left)
+    future = networks.value(slow.critic, batch.next_state, following, left)
     future = jnp.where(batch.ended, 0.0, future)
     targets = batch.reward / state.reward_scale + networks.discount * future
     critic = networks.critic(state.critic)
@@ -105,8 +107,14 @@ def update_policy(
     samples = Sample(sampled.state, sampled.steps_left, noise, sampled.next_state)
     point = touching_point(networks, state, slow)
     estimate = jax.vmap(lambda sample: estimator(point, sample))(samples)
-    gradient, strength = pull_back(networks.policy(state.policy), estimate, weights, config.inward)
-    policy, optimizer_state, mean_norm, norm = climb(
+    if config.blends:
+        evidence = gather(state.evidence, state.step, point, samples, estimate, sampled.action)
+        state = eqx.tree_at(lambda s: s.evidence, state, evidence)
+        estimate = blend(point, estimate, weigh(evidence, config.critic_share))
+    policy = networks.policy(state.policy)
+    times = networks.problem.horizon - estimate.steps_left if policy.timed else None
+    gradient, strength = pull_back(policy, estimate, weights, config.inward, times)
+    theta, optimizer_state, mean_norm, norm = climb(
         optimizer(config, min(config.policy_rate, LARGEST) * decay),
         state.policy,
         pack(gradient),
@@ -120,7 +128,7 @@ def update_policy(
     state = eqx.tree_at(
         lambda s: (s.policy, s.policy_optimizer, s.policy_norm, s.strength),
         state,
-        (policy, optimizer_state, mean_norm, strengths),
+        (theta, optimizer_state, mean_norm, strengths),
     )
     return state, jnp.mean(weights * estimate.value), norm
 
@@ -142,9 +150,12 @@ def choose(
 
 def touching_point(networks: Networks, state: ILBOState, slow: Slow) -> Point:
     """What is held constant at θ^m, in the reward's own units."""
-    policy = networks.policy(state.policy).fixed()
+    fixed = networks.policy(state.policy).fixed()
 
     def critic(s: Array, a: Array, left: Array) -> Array:
         return state.reward_scale * networks.value(slow.critic, s, a, left)
+
+    def policy(s: Array, left: Array) -> Array:
+        return networks.act(fixed, s, left)
 
     return Point(networks.problem.model, critic, policy, networks.discount)

@@ -15,6 +15,7 @@ from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.ilbo import ILBOTrainer
 from ilbo.planning.planner import Advanced, Planner, Seeds
 from ilbo.planning.records import Plan, Progress, Record
+from ilbo.planning.scouting import Scouting
 from ilbo.planning.trainer import Metrics
 
 
@@ -142,7 +143,7 @@ class Moment:
             policies=policies,
             best_policies=best_policies,
             history=self.history,
-            samples=planner.trainer.samples(self.episode),
+            samples=planner.trainer.samples(self.episode).with_scouting(planner.scouted),
             seconds=self.clock.seconds,
             compile_seconds=self.clock.compile_seconds,
             faults=planner.faults(self.seeds),
@@ -163,6 +164,7 @@ def train(planner: Planner, hooks: Iterable[Hook] = (), *, seconds: float | None
         seconds: Time to train for, if that is to end it: schedules follow the share that is gone.
     """
     entered, hooks = time.perf_counter(), tuple(hooks)
+    scouting = Scouting.of(planner, seconds)
     planner.prepare()
     started = [start for hook in hooks if (start := hook.begin(planner)) is not None]
     start = started[0] if started else Start(planner.start())
@@ -172,6 +174,8 @@ def train(planner: Planner, hooks: Iterable[Hook] = (), *, seconds: float | None
         if reason := _reason_to_stop(hooks, moment):
             moment = replace(moment, ending=reason)
             break
+        if scouting:
+            moment = replace(moment, seeds=scouting.turn(moment.seeds, moment.clock.seconds))
         if seconds is not None:
             planner.expect(_expected_episodes(planner, moment, seconds))
         moment = moment.advanced(segment)
@@ -228,6 +232,8 @@ def plan(
     (2,)
     """
     config = config or ILBO()
+    if seconds is not None and episodes is None:
+        config = replace(config, seconds=seconds)
     if seconds is not None and episodes is not None:
         raise UserError("Give a number of episodes or of seconds, not both.")
     if seconds is None and episodes is None:

@@ -10,12 +10,17 @@ from ilbo.mdp.problem import Problem
 from ilbo.nn.critic import Critic
 from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Layers, Maker, Policy
+from ilbo.nn.timed import TimedLayers
 from ilbo.planning.config import ILBO
 
 
-def policy_maker(config: ILBO) -> Maker:
+def policy_maker(problem: Problem, config: ILBO) -> Maker:
     """What makes the policy's network."""
-    return config.policy or Layers(config.layers)
+    if callable(config.policy):
+        return config.policy
+    if config.sees_time:
+        return TimedLayers(config.layers, problem.horizon)
+    return Layers(config.layers)
 
 
 class Networks(eqx.Module):
@@ -28,12 +33,22 @@ class Networks(eqx.Module):
         self, policy_key: Key[Array, ""], critic_key: Key[Array, ""]
     ) -> tuple[Parameters, Parameters]:
         """Fresh parameters θ and ψ."""
-        policy = Policy.init(policy_key, self.problem, policy_maker(self.config))
+        policy = Policy.init(policy_key, self.problem, self.maker)
         critic = Critic.init(critic_key, self.problem, self.config.layers)
         return pack(policy.network), pack(critic.network)
 
     def policy(self, theta: Parameters) -> Policy:
-        return Policy.of(theta, self.problem, policy_maker(self.config))
+        return Policy.of(theta, self.problem, self.maker)
+
+    def act(
+        self, policy: Policy, state: Float[Array, "*b n"], steps_left: Int[Array, "*b"]
+    ) -> Float[Array, "*b m"]:
+        """The policy's action with so many steps left."""
+        return policy(state, self.problem.horizon - steps_left if policy.timed else None)
+
+    @property
+    def maker(self) -> Maker:
+        return policy_maker(self.problem, self.config)
 
     def critic(self, psi: Parameters) -> Critic:
         return Critic.of(psi, self.problem, self.config.layers)

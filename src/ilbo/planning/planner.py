@@ -13,14 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Float, Int, Key, UInt32
 
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import Trial, draw_noise
+from ilbo.mdp.simulate import Trial, draw_noise, returns
 from ilbo.nn.policy import Policy
 from ilbo.planning.trainer import Metrics, Trainer
 
+OFFERED_EPISODES = 128
+"""Episodes on which a plan from outside must earn more than the policy held to take its place."""
 TEST_SEED = 0x7E57
 """Seed of the test trajectories: the same for every run, apart from all training noise."""
 
@@ -103,6 +105,22 @@ def _advance_many(
     return each(trainer, seeds, most, episodes)
 
 
+@eqx.filter_jit
+def _offer(trainer: Trainer, seed: SeedState, offered: Any, key: Key[Array, ""]) -> SeedState:
+    """Holds what is offered if it earns more along the same fresh noise."""
+    problem = trainer.problem
+    noise = draw_noise(problem.exact, key, (problem.horizon, OFFERED_EPISODES))
+    starts = jnp.broadcast_to(problem.initial_state, (OFFERED_EPISODES, problem.state_size))
+    both = jax.tree.map(lambda *x: jnp.stack(x), seed.held, offered)
+
+    def earn(parameters: Any) -> Float[Array, ""]:
+        return jnp.mean(returns(problem, trainer.policy(parameters), Trial(noise, starts)))
+
+    earned = jax.lax.map(earn, both)
+    better = (earned[1] > earned[0]).astype(int)
+    return eqx.tree_at(lambda s: s.held, seed, jax.tree.map(lambda x: x[better], both))
+
+
 @final
 class Planner:
     """Steps training on, segment by segment; `ilbo.planning.loop.train` is the loop around it.
@@ -137,6 +155,8 @@ class Planner:
         self.problem, self.config = trainer.problem, trainer.config
         self.vectorise = jax.default_backend() != "cpu" if vectorise is None else vectorise
         self.programs = None if self.vectorise else programs
+        self.scouted = 0
+        """Steps of the model that a search for plans has taken, for all seeds together."""
         self._start_one: Callable[..., SeedState] = _start_one
         self._advance_one: Callable[..., tuple[SeedState, Metrics, Array]] = _advance_one
         if self.programs:
@@ -180,6 +200,16 @@ class Planner:
             mesh = jax.make_mesh((devices,), ("seeds",))
             stacked = jax.device_put(stacked, NamedSharding(mesh, PartitionSpec("seeds")))
         return stacked
+
+    def offer(self, seeds: Seeds, plans: Sequence[Float[Array, "horizon m"]]) -> Seeds:
+        """Each seed holds the open-loop plan offered to it if that earns more than what it held."""
+        offered = [
+            _offer(self.trainer, seed, self.trainer.from_plan(plan), jax.random.key(number))
+            for number, seed, plan in zip(self.seeds, self.split(seeds), plans, strict=True)
+        ]
+        if isinstance(seeds, SeedState):
+            return jax.tree.map(lambda *x: jnp.stack(x), *offered)
+        return offered
 
     def advance(self, seeds: Seeds, episodes: int) -> Advanced:
         """Trains all seeds for a segment; uses up the states given."""

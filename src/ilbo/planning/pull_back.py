@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ilbo.mdp.bounds import into_bounds
 from ilbo.nn.policy import Policy
@@ -16,7 +16,11 @@ from ilbo.planning.estimators.point import ActionGradient
 
 
 def pull_back(
-    policy: Policy, estimate: ActionGradient, weights: Float[Array, " b"], inward: float = 0.0
+    policy: Policy,
+    estimate: ActionGradient,
+    weights: Float[Array, " b"],
+    inward: float = 0.0,
+    times: Int[Array, "b k"] | None = None,
 ) -> tuple[Any, Float[Array, " b"]]:
     """Mean over samples b of w ∇_θ μ_θ(s) · g(s): the gradient in the policy's network.
 
@@ -24,7 +28,8 @@ def pull_back(
     flat, and a gradient that points back inside all but vanishes: a saturated output would stay
     saturated. Such a gradient is given a slope of at least `inward` times the curve's slope in its
     middle. That scales single components of g by positive factors, so it still climbs the bound;
-    with 0 it is the plain gradient.
+    with 0 it is the plain gradient. `times` are the steps taken before each state, for a policy
+    that sees the time.
 
     Returns also the mean square [b] of each sample's gradients in the network's outputs.
     """
@@ -32,7 +37,7 @@ def pull_back(
     learnt, rest = eqx.partition(policy.network, eqx.is_inexact_array)
 
     def outputs(learnt: Any) -> Array:
-        return eqx.combine(learnt, rest)(policy.scaling(estimate.states))
+        return eqx.combine(learnt, rest)(policy.inputs(estimate.states, times))
 
     def slope(x: Array, low: Array, high: Array) -> Array:
         return jax.jvp(lambda x: into_bounds(x, low, high), (x,), (jnp.ones_like(x),))[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ilbo.mdp.problem import Problem
@@ -49,6 +49,10 @@ class Samples:
     """Updates of the policy and of the critic together."""
     test_transitions: int
     """Steps of the test episodes; training does not see them."""
+
+    def with_scouting(self, steps: int) -> Samples:
+        """With the steps of the model that a search for plans took."""
+        return replace(self, model_evaluations=self.model_evaluations + steps)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ class ILBOState(eqx.Module):
     critic_norm: Float[Array, ""]
     strength: Float[Array, " times"]
     """Running mean square of the bound's gradients by the time left, [horizon + 1]."""
+    evidence: Float[Array, "3"]
+    """On the critic's share in the policy's gradient: running means, see `blend.try_out`."""
     store: Store
     episodes: Episodes
     step: Int[Array, ""]

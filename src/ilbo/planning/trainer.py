@@ -66,6 +66,11 @@ class Trainer(eqx.Module):
         """The same for runs of another length, told as they go: schedules stretch, nothing else."""
         return self
 
+    def from_plan(self, plan: Float[Array, "horizon m"]) -> Any:
+        """Parameters of the policy that follows an open-loop plan (before the curve that maps into
+        the bounds); None where its policies cannot."""
+        return None
+
     @abstractmethod
     def policy(self, parameters: Any) -> Policy:
         """The policy with these parameters."""

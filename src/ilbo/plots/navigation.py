@@ -145,4 +145,5 @@ def _moves(
     from ilbo.mdp.simulate import act
 
     at = jnp.asarray(_grid(low, high, ARROWS), jnp.float32)
-    return np.asarray(at), np.asarray(eqx.filter_jit(act)(model, policy, at, jax.random.key(0)))
+    moves = eqx.filter_jit(act)(model, policy, at, jax.random.key(0), jnp.array(0))
+    return np.asarray(at), np.asarray(moves)

@@ -43,6 +43,7 @@ def build(source: Source) -> Problem:
             horizon=horizon,
             discount=rddl.discount,
             region=estimate(model, horizon),
+            region_is_guessed=True,
             domain=model.rules.domain,
             state_names=dynamics.state.names,
             action_names=dynamics.action.names,

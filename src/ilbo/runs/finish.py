@@ -45,7 +45,7 @@ def get_ready(planner: Planner) -> None:
     with contextlib.suppress(Exception):  # what fails here fails again at the end, and says so
         if training := planner.prepare():
             training.result()  # which is wanted first
-        policy = Policy.blank(planner.problem, policy_maker(planner.config))
+        policy = Policy.blank(planner.problem, policy_maker(planner.problem, planner.config))
         results.evaluate_fresh(planner.problem, [policy])
         figure = pictures.draw_trajectories(planner.problem, policy, results.FRESH_EPISODES)
         save(figure, io.BytesIO(), "png")

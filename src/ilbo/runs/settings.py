@@ -17,7 +17,7 @@ from types import UnionType
 from typing import Any, Literal, Union
 
 from ilbo.errors import UserError, check_setting, suggest
-from ilbo.planning.config import GROUPS, ILBO, PYTHON_ONLY
+from ilbo.planning.config import GROUPS, ILBO
 from ilbo.storage.files import read_text
 
 Preset = Literal["default", "paper"]
@@ -31,11 +31,7 @@ def _plain(kind: Any) -> Any:
     return kind
 
 
-FIELDS: dict[str, Any] = {
-    name: _plain(kind)
-    for name, kind in typing.get_type_hints(ILBO).items()
-    if name not in PYTHON_ONLY
-}
+FIELDS: dict[str, Any] = {name: _plain(kind) for name, kind in typing.get_type_hints(ILBO).items()}
 """The settings of the planner that a file or a flag can give, and their types."""
 RUN_KEYS: dict[str, Any] = {
     "problem": str,

@@ -16,6 +16,7 @@ from ilbo.mdp.bounds import FixedBounds, bounds_are_fixed
 from ilbo.mdp.problem import Problem
 from ilbo.nn.mlp import MLP
 from ilbo.nn.policy import Layers, Maker, Policy, Scaling, shape_of
+from ilbo.nn.timed import AroundPlan, TimedLayers
 from ilbo.registry.identity import check_description, check_same, describe, rebuild
 from ilbo.storage import arrays as arrayfile
 from ilbo.storage.trees import fill, named_leaves
@@ -43,12 +44,16 @@ def target(problem: Problem) -> dict[str, Any]:
 
 def write_policy(policy: Policy, path: str | Path, target: dict[str, Any]) -> None:
     """`save_policy` for a target that is known already."""
-    own = not isinstance(policy.network, MLP)
-    layers = [] if own else [layer.dense.weight.shape[1] for layer in policy.network.hidden]
-    network = eqx.filter(policy.network, eqx.is_inexact_array)
-    arrays = {f"network.{name}": leaf for name, leaf in named_leaves(network).items()}
+    network = policy.network
+    layered = network.network if isinstance(network, AroundPlan) else network
+    own = not isinstance(layered, MLP)
+    layers = [] if own else [layer.dense.weight.shape[1] for layer in layered.hidden]
+    learnt = eqx.filter(network, eqx.is_inexact_array)
+    arrays = {f"network.{name}": leaf for name, leaf in named_leaves(learnt).items()}
     arrays |= {f"scaling.{name}": leaf for name, leaf in named_leaves(policy.scaling).items()}
     content = {**target, "layers": layers, **({"network": "python"} if own else {})}
+    if policy.timed:
+        content["horizon"] = policy.horizon
     arrayfile.write(path, "policy", content, {k: np.asarray(v) for k, v in arrays.items()})
 
 
@@ -59,6 +64,7 @@ def read_policy(
     path = policy_path(Path(path))
     header, arrays = arrayfile.read(path, "policy")
     described, layers, bounds = _checked(path, header)
+    horizon = header.get("horizon")
     if header.get("network") == "python" and make is None:
         raise UserError(
             f"The policy {str(path)!r} has a network of your own: give what makes it, "
@@ -67,7 +73,9 @@ def read_policy(
     states, actions = len(described["states"]), len(described["actions"])
     blank = jax.eval_shape(lambda: Scaling(*jnp.zeros((2, states), jnp.float32)))
     try:
-        network = fill(shape_of(make or Layers(tuple(layers)), states, actions), arrays, "network.")
+        plain = Layers(tuple(layers)) if horizon is None else TimedLayers(tuple(layers), horizon)
+        shape = shape_of(make or plain, states + (horizon is not None), actions)
+        network = fill(shape, arrays, "network.")
         scaling = fill(blank, arrays, "scaling.")
     except ValueError as error:
         raise UserError(
@@ -75,10 +83,10 @@ def read_policy(
         ) from None
     if problem is not None:
         check_same(described, problem, f"The policy {str(path)!r}")
-        return Policy(network, scaling, problem.model)
+        return Policy(network, scaling, problem.model, horizon)
     if bounds is not None:
-        return Policy(network, scaling, bounds)
-    return Policy(network, scaling, rebuild(described).model)
+        return Policy(network, scaling, bounds, horizon)
+    return Policy(network, scaling, rebuild(described).model, horizon)
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
@@ -131,6 +139,9 @@ def _parts(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBoun
     check_description(described)
     if not isinstance(layers, list) or not all(type(x) is int and 0 < x < 2**31 for x in layers):
         raise ValueError("its layers are not a list of sizes")
+    horizon = header.get("horizon")
+    if horizon is not None and not (type(horizon) is int and 0 < horizon < 2**31):
+        raise ValueError("its horizon is not a number of steps")
     if len(layers) > len(header["arrays"]):
         raise ValueError("it has fewer arrays than layers")
     if bounds["fixed"] is not True:

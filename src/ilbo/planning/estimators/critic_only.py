@@ -26,8 +26,8 @@ class CriticOnly(Estimator):
 
         from ilbo.planning.estimators.point import ActionGradient
 
-        action = at.policy(sample.state)
+        action = at.policy(sample.state, sample.steps_left)
         value, gradient = jax.value_and_grad(at.critic, argnums=1)(
             sample.state, action, sample.steps_left
         )
-        return ActionGradient(sample.state[None], gradient[None], value)
+        return ActionGradient(sample.state[None], gradient[None], value, sample.steps_left[None])

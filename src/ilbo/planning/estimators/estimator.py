@@ -26,6 +26,8 @@ class Estimator(ABC):
     name: ClassVar[str] = "own"
     needs_density: ClassVar[bool] = False
     """Whether it calls `model.log_density`, so that the problem must have one."""
+    blends: ClassVar[bool] = False
+    """Whether the critic's slope may count beside it (`planning.blend`)."""
 
     draws: int = 1
     """Draws of noise for each sampled state."""

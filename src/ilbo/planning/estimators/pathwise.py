@@ -24,6 +24,7 @@ class Pathwise(Estimator):
     """
 
     name: ClassVar[str] = "pathwise"
+    blends: ClassVar[bool] = True
 
     depth: int = 10
     """Steps that the model is rolled, or more, before the critic's value is used."""
@@ -47,7 +48,7 @@ class Pathwise(Estimator):
 
         from ilbo.planning.estimators.point import ActionGradient
 
-        actions = jax.eval_shape(at.policy, sample.state).shape[0]
+        actions = jax.eval_shape(at.policy, sample.state, sample.steps_left).shape[0]
         nudges = jnp.zeros((self.window, actions))
         rest = self.steps - self.window
 
@@ -64,4 +65,4 @@ class Pathwise(Estimator):
         gradients = gradients / at.discount ** jnp.arange(self.window)[:, None]
         gradients = jnp.where((lefts > 0)[..., None], gradients, 0.0)
         states, gradients = (x.reshape(-1, x.shape[-1]) for x in (states, gradients))
-        return ActionGradient(states, gradients, jnp.mean(value))
+        return ActionGradient(states, gradients, jnp.mean(value), lefts.reshape(-1))

@@ -37,6 +37,8 @@ class ActionGradient(NamedTuple):
     """0 beyond the horizon."""
     value: Float[Array, ""]
     """The estimate of the objective from the first state: the bound at θ^m, which touches it."""
+    steps_left: Int[Array, " k"]
+    """At each of the states."""
 
 
 class Point(eqx.Module):
@@ -44,12 +46,13 @@ class Point(eqx.Module):
 
     model: Model
     critic: ActionValue
-    policy: Callable[[Array], Array]
+    policy: Callable[[Array, Array], Array]
+    """μ^m: state [n], steps left [] → action [m]."""
     discount: float = eqx.field(static=True)
 
     def value(self, state: Float[Array, " n"], steps_left: Int[Array, ""]) -> Float[Array, ""]:
         """V^m."""
-        return self.critic(state, self.policy(state), steps_left)
+        return self.critic(state, self.policy(state, steps_left), steps_left)
 
     def follow(
         self,
@@ -70,12 +73,15 @@ class Point(eqx.Module):
             xi, nudge = inputs
             following, earned, goes_on = step(self.model, state, action + nudge, xi, left > 0)
             next_left = jnp.where(goes_on, left - 1, 0)
-            return (following, self.policy(following), next_left), (earned, state, left)
+            acting = self.policy(following, next_left)
+            return (following, acting, next_left), (earned, state, left)
 
         # The action is part of the carry, so that the policy is evaluated once for each state, and
         # is not differentiated at the first, which nothing moves.
-        carry, inputs = (state, self.policy(state), steps_left), (noise, nudges)
-        (last, action, left), (earned, states, lefts) = jax.lax.scan(recompute(one), carry, inputs)
+        carry = (state, self.policy(state, steps_left), steps_left)
+        (last, action, left), (earned, states, lefts) = jax.lax.scan(
+            recompute(one), carry, (noise, nudges)
+        )
         tail = jnp.where(left > 0, self.critic(last, action, left), 0.0)
         factors = self.discount ** jnp.arange(len(noise) + 1)
         return jnp.sum(factors * jnp.append(earned, tail)), (states, lefts)

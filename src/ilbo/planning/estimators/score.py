@@ -73,7 +73,7 @@ class Score(Estimator):
         from ilbo.planning.estimators.point import ActionGradient
 
         state, left, model = sample.state, sample.steps_left, at.model
-        action = at.policy(state)
+        action = at.policy(state, left)
         if self.next_states == "stored":
             next_states = sample.next_state[None]
         else:
@@ -107,4 +107,5 @@ class Score(Estimator):
             return jnp.mean(reward + advantages * log_density)
 
         gradient = jax.grad(surrogate)(action)
-        return ActionGradient(state[None], gradient[None], staying + jnp.mean(worths))
+        value = staying + jnp.mean(worths)
+        return ActionGradient(state[None], gradient[None], value, left[None])

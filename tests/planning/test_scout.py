@@ -1,0 +1,83 @@
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import tiny_runs
+
+import ilbo
+from ilbo.planning.loop import train
+from ilbo.planning.scout import OpenLoop, Scout, _hats
+from ilbo.planning.scouting import Scouting
+
+
+class Plateau(ilbo.Model):
+    """A point that earns nothing but within a goal it must be pushed to: no gradient anywhere."""
+
+    law = ilbo.Gaussian(0)
+
+    def transition(self, state, action, noise):
+        return state + 0.1 * action
+
+    def reward(self, state, action, next_state):
+        return jnp.where(jnp.abs(next_state[0] - 1) < 0.15, 1.0, 0.0)
+
+    def bounds(self, state):
+        return -jnp.ones(1), jnp.ones(1)
+
+
+def plateau():
+    return ilbo.Problem(
+        Plateau(), name="plateau", initial_state=[0.0], horizon=20, region=(-1.0, 1.0)
+    )
+
+
+def test_hats_interpolate_between_knots_and_end_with_them():
+    hats = _hats(9, 0.0, 8.0, 5)
+    np.testing.assert_allclose(hats.sum(axis=1), 1.0)
+    np.testing.assert_allclose(hats @ np.arange(5), np.arange(9) / 2, atol=1e-6)
+    window = _hats(9, 2.0, 6.0, 5)
+    np.testing.assert_allclose(window[:2], 0.0)
+    np.testing.assert_allclose(window[2:7], np.eye(5))
+
+
+def test_the_search_finds_a_goal_behind_a_plateau():
+    problem = plateau()
+    scout = Scout(problem, seed=0)
+    for _ in range(20):  # the first one compiles
+        scout.search(0.2)
+        if scout.earned == 12:
+            break
+    # Within reach at step 8 at the earliest (0.1 a step, goal from 0.85 on), then 12 steps of 20.
+    assert scout.earned == 12.0
+    earned = ilbo.evaluate(problem, OpenLoop(scout.plan, problem), 1, episodes=2).mean
+    assert earned == scout.earned
+    assert scout.transitions > 0
+
+
+def test_a_run_by_the_clock_hands_out_what_the_search_found():
+    config = dataclasses.replace(tiny_runs.CONFIG, layers=(4,))
+    plan = ilbo.plan(plateau(), config, seconds=4.0)
+    assert plan.policy.timed
+    assert plan.ending == "finished"
+    assert ilbo.evaluate(plan.problem, plan.policy, 1, episodes=2).mean >= 11
+    assert plan.samples.model_evaluations > 10_000
+
+
+def test_a_plan_is_held_only_while_it_is_better():
+    config = dataclasses.replace(tiny_runs.CONFIG, seconds=60.0)
+    planner = tiny_runs.planner(config=config)
+    seeds = planner.start()
+    good = jnp.full((4, 1), -1.1)  # about −0.5 a step: from 1 towards 0
+    (held,) = planner.policies(planner.offer(seeds, [good]))[0]
+    np.testing.assert_allclose(held.network.plan, good)
+    again = planner.offer(planner.offer(seeds, [good]), [jnp.full((4, 1), 5.0)])
+    (held,) = planner.policies(again)[0]
+    np.testing.assert_allclose(held.network.plan, good)
+    assert Scouting(planner, 60.0)._leads(again)
+    assert not Scouting(planner, 60.0)._leads(seeds)
+
+
+def test_runs_by_episodes_search_for_no_plans():
+    planner = tiny_runs.planner()
+    assert Scouting.of(planner, None) is None
+    assert not train(planner).policy.timed
