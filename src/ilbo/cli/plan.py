@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -115,11 +116,16 @@ class Command:
     ) -> int:
         """Trains, from the folder's checkpoint where there is one, and finishes the run."""
         from ilbo.cli.output import note
+        from ilbo.errors import PlanningWarning
         from ilbo.planning.ilbo import ILBOTrainer
+        from ilbo.planning.loop import gradient_remarks
         from ilbo.planning.planner import Planner
         from ilbo.storage.files import WriteError
         from ilbo.storage.programs import Kept
 
+        warnings.simplefilter("ignore", PlanningWarning)  # a command says it in its own way
+        for remark in gradient_remarks(problem, config) if not done else []:
+            note(f"ilbo: {remark}")
         episodes = config.most_episodes
         trainer = ILBOTrainer.of(problem, config, episodes)
         kept = Kept.of(programs_folder(), trainer)

@@ -8,12 +8,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float
 
 from ilbo.errors import UserError
 from ilbo.mdp.bootstrap import bootstrap
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import PolicyFunction, Trajectories, simulate
+from ilbo.mdp.shapes import AnyPolicy, KeyOrSeed, Whole
+from ilbo.mdp.simulate import Trajectories, simulate
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class Comparison:
 
 def evaluate(
     problem: Problem,
-    policy: PolicyFunction,
-    key: Key[Array, ""] | int,
-    episodes: int = 64,
+    policy: AnyPolicy,
+    key: KeyOrSeed,
+    episodes: Whole = 64,
     start: Any = None,
 ) -> Evaluation:
     """Simulates and summarises; the arguments are those of `simulate`.
@@ -128,10 +129,10 @@ def _written(vector: np.ndarray) -> str:
 
 def compare(
     problem: Problem,
-    first: PolicyFunction,
-    second: PolicyFunction,
-    key: Key[Array, ""] | int,
-    episodes: int = 64,
+    first: AnyPolicy,
+    second: AnyPolicy,
+    key: KeyOrSeed,
+    episodes: Whole = 64,
     start: Any = None,
 ) -> Comparison:
     """Evaluates both policies on equal noise and gives the paired difference with its interval."""

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from jaxtyping import Array, Float
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from jaxtyping import Array, Float, Key
 
 State = Float[Array, " n"]
 Action = Float[Array, " m"]
 Noise = Float[Array, " k"]
+
+PolicyFunction = Callable[..., Array]
+"""state [n] → action [m]; called with a key as well where it has a true `stochastic`."""
+
+if TYPE_CHECKING:
+    Whole = SupportsIndex
+    KeyOrSeed = Key[Array, ""] | SupportsIndex
+else:  # what users give is checked where it is taken, in a sentence
+    Whole = KeyOrSeed = Any
+AnyPolicy = Any
+"""A policy as users give it: a `PolicyFunction`; a function of NumPy arrays; what has a `predict`;
+or "heuristic", "midpoint" or "random"."""

@@ -10,8 +10,7 @@ from jaxtyping import Array, Key
 from ilbo.mdp import sampling
 from ilbo.mdp.bounds import within
 from ilbo.mdp.model import Model
-from ilbo.mdp.shapes import Action, State
-from ilbo.mdp.simulate import PolicyFunction
+from ilbo.mdp.shapes import Action, PolicyFunction, State
 
 
 class Midpoint(eqx.Module):

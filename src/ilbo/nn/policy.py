@@ -17,6 +17,7 @@ from ilbo.errors import UserError
 from ilbo.mdp.bounds import FixedBounds, into_bounds
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
+from ilbo.nn.calling import call
 from ilbo.nn.mlp import MLP
 from ilbo.nn.parameters import Parameters, fixed, unpack
 
@@ -134,5 +135,16 @@ class Policy(eqx.Module):
         """The model's action bounds [*b, m]."""
         return jnp.vectorize(self.model.bounds, signature="(n)->(m),(m)")(state)
 
-    def __call__(self, state: Float[Array, "*b n"]) -> Float[Array, "*b m"]:
+    def __call__(self, state: Any) -> Float[Array, "*b m"]:
+        """The action [*b, m] at a state [*b, n]: an array of JAX's or NumPy's, or a list."""
+        return call(self, Policy.plain, self.scaling.center.shape[-1], state)
+
+    def __hash__(self) -> int:
+        return id(self)  # `jax.jit(policy)` needs one; arrays have none
+
+    def __eq__(self, other: object) -> Any:
+        return self is other or super().__eq__(other)
+
+    def plain(self, state: Float[Array, "*b n"]) -> Float[Array, "*b m"]:
+        """The same, as its equations say, operation by operation."""
         return into_bounds(self.network(self.scaling(state)), *self.bounds(state))
