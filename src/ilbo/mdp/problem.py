@@ -200,7 +200,7 @@ def _no_model(given: Any) -> str:
     return f"{given!r}, which is no `ilbo.Model`"
 
 
-def _vector(given: Any, name: str) -> State:
+def _vector(given: Any, name: str) -> Array:
     try:
         return jnp.asarray(np.asarray(given, np.float32))
     except (TypeError, ValueError):

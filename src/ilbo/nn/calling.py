@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -41,13 +42,13 @@ def call(policy: Any, function: Function, size: int, state: Any, *rest: Any) -> 
             f"them, [..., {size}]; got shape {state.shape}."
         )
     if isinstance(state, jax.core.Tracer) or any(isinstance(x, jax.core.Tracer) for x in rest):
-        return function(policy, state, *rest)
+        return function(policy, jnp.asarray(state), *rest)
     known = _ready.get(id(policy))
     if known is not None and known[0]() is policy:
         return known[1](state, *rest)
     program = _program(policy, function)
     if program is None:
-        return function(policy, state, *rest)
+        return function(policy, jnp.asarray(state), *rest)
     place = id(policy)
     _ready[place] = weakref.ref(policy, lambda _: _ready.pop(place, None)), program
     return program(state, *rest)
