@@ -57,9 +57,10 @@ _HOMES = {
     "mdp.evaluate": ("Evaluation", "compare", "evaluate"),
     "mdp.simulate": ("Trajectories", "simulate"),
 }
+_ROOMS = ("baselines", "export", "plots", "report", "theory")
 avoid_wrong_sums()
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, _HOMES, _ROOMS)
 
 
 def __dir__() -> list[str]:
-    return ["__version__", *(name for names in _HOMES.values() for name in names)]
+    return ["__version__", *_ROOMS, *(name for names in _HOMES.values() for name in names)]

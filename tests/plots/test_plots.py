@@ -203,7 +203,14 @@ def test_drawing_leaves_no_global_state(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(-482_500, "−482,500"), (0.25, "0.25"), (1000, "1,000"), (-20, "−20")]
+    ("value", "text"),
+    [
+        (-482_500, "−482,500"),
+        (-482_611.7, "−482,611.7"),  # where a curve spans less than 1, ticks must still differ
+        (0.25, "0.25"),
+        (1000.0, "1,000"),
+        (-20, "−20"),
+    ],
 )
 def test_ticks_are_readable(value, text):
     assert canvas.thousands(value) == text

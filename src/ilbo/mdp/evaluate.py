@@ -39,6 +39,17 @@ class Evaluation:
     def quantiles(self, at: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
         return {q: float(np.quantile(self.returns, q)) for q in at}
 
+    def cvar(self, share: float = 0.1) -> float:
+        """The mean return of the worst episodes, this share of all: conditional value at risk.
+
+        Where the share is not a whole number of episodes, the last of them counts in part.
+        """
+        if not 0 < share <= 1:
+            raise UserError(f"The share of the worst episodes must be in (0, 1], got {share}.")
+        worst, count = np.sort(self.returns), share * self.episodes
+        weights = np.clip(count - np.arange(self.episodes), 0.0, 1.0)
+        return float(weights @ worst / weights.sum())
+
 
 @dataclass(frozen=True)
 class Comparison:

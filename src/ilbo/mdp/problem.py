@@ -207,6 +207,11 @@ def _vector(given: Any, name: str) -> Array:
         raise UserError(
             f"Problem {name!r}: the initial state {given!r} is not a list of numbers."
         ) from None
+    except RuntimeError as error:  # the first number that JAX sees
+        raise UserError(
+            f"JAX cannot start: {str(error).splitlines()[0]} Where JAX_PLATFORMS or a driver asks "
+            "for a device that is not there, leave the variable out."
+        ) from error
 
 
 def _labels(given: Sequence[str] | None, name: str, what: str, size: int) -> tuple[str, ...]:

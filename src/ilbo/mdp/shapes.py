@@ -21,4 +21,4 @@ else:  # what users give is checked where it is taken, in a sentence
     Whole = KeyOrSeed = Any
 AnyPolicy = Any
 """A policy as users give it: a `PolicyFunction`; a function of NumPy arrays; what has a `predict`;
-or "heuristic", "midpoint" or "random"."""
+or "heuristic", "midpoint", "hold" or "random"."""

@@ -199,8 +199,8 @@ def simulate(
     Args:
         problem: What to simulate.
         policy: state [n] → action [m], clipped into the action bounds; or "heuristic", "midpoint",
-            "random". A function that JAX cannot trace, of NumPy arrays say, and a model with
-            `predict` are called step by step in Python, which is slower.
+            "hold", "random". A function that JAX cannot trace, such as one of NumPy arrays, and a
+            model with `predict` are called step by step in Python, which is slower.
         key: A JAX key, or a seed. Equal keys give equal noise, whatever the policy.
         episodes: How many.
         start: A start state [n], or one per episode [episodes, n]; the problem's own if None.

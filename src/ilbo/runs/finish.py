@@ -46,6 +46,7 @@ def get_ready(planner: Planner) -> None:
         if training := planner.prepare():
             training.result()  # which is wanted first
         policy = Policy.blank(planner.problem, policy_maker(planner.config))
-        results.evaluate_fresh(planner.problem, [policy])
+        blank = results.evaluate_fresh(planner.problem, [policy])
+        results.compare_fresh(planner.problem, blank)
         figure = pictures.draw_trajectories(planner.problem, policy, results.FRESH_EPISODES)
         save(figure, io.BytesIO(), "png")
