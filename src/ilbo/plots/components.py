@@ -38,7 +38,6 @@ class _Kind:
     """Components that are drawn alike."""
 
     what: str
-    values: Float[np.ndarray, "episodes steps k"]
     levels: Float[np.ndarray, "5 steps k"]
     names: tuple[str, ...]
     units: tuple[str, ...]
@@ -48,9 +47,11 @@ class _Kind:
     @property
     def varying(self) -> list[int]:
         """The components that are not one number throughout."""
-        spread = np.nanmax(self.levels, axis=(0, 1)) - np.nanmin(self.levels, axis=(0, 1))
-        size = np.nanmax(np.abs(self.levels), axis=(0, 1))
-        return [int(i) for i in np.flatnonzero(spread > 1e-6 * size)]
+        known = np.isfinite(self.levels)
+        highest = np.where(known, self.levels, -np.inf).max(axis=(0, 1))
+        lowest = np.where(known, self.levels, np.inf).min(axis=(0, 1))
+        size = np.maximum(np.abs(highest), np.abs(lowest))
+        return [int(i) for i in np.flatnonzero(highest - lowest > 1e-6 * size)]
 
 
 def draw(
@@ -85,23 +86,15 @@ def _kinds(problem: Problem, simulated: Trajectories) -> list[_Kind]:
     alive = np.asarray(simulated.alive)
     states, actions = np.asarray(simulated.states), np.asarray(simulated.actions)
     stepped = {"drawstyle": "steps-post"}
-    kinds = [
-        _Kind(
-            *("states", states, quantiles(states)),
-            *(problem.state_names, problem.state_units, BLUE, {}),
-        ),
-        _Kind(
-            *("actions", actions, quantiles(actions, alive)),
-            *(problem.action_names, problem.action_units, ORANGE, stepped),
-        ),
-    ]
+    names, units = problem.state_names, problem.state_units
+    kinds = [_Kind("states", quantiles(states), names, units, BLUE, {})]
+    names, units = problem.action_names, problem.action_units
+    kinds.append(_Kind("actions", quantiles(actions, alive), names, units, ORANGE, stepped))
     observed = _observed(problem, simulated)
     if observed:
         values = np.stack(list(observed.values()), axis=-1)
         names, units = tuple(observed), ("",) * len(observed)
-        kinds.append(
-            _Kind("quantities", values, quantiles(values, alive), names, units, GREEN, stepped)
-        )
+        kinds.append(_Kind("quantities", quantiles(values, alive), names, units, GREEN, stepped))
     return kinds
 
 
