@@ -6,7 +6,7 @@ import pytest
 
 import ilbo
 from ilbo.mdp.simple import Hold
-from ilbo.mdp.yardstick import against, evaluate_yardsticks
+from ilbo.mdp.yardstick import against, yardsticks
 
 
 class Price(ilbo.Model):
@@ -34,15 +34,15 @@ def price(model: ilbo.Model) -> ilbo.Problem:
 
 
 def test_the_best_of_the_simple_policies_and_the_controller_are_found():
-    others = evaluate_yardsticks(price(Ruled()), 0, 32)
+    others = yardsticks(price(Ruled()), 0, 32)
     assert list(others) == ["heuristic", "hold"]
-    assert list(evaluate_yardsticks(price(Price()), 0, 32)) == ["hold"]
+    assert list(yardsticks(price(Price()), 0, 32)) == ["hold"]
 
 
 @pytest.mark.parametrize(("cost", "word"), [(0.25, "better"), (0.75, "worse")])
 def test_a_paired_difference_has_no_spread_where_noise_is_shared(cost, word):
     problem = price(Ruled())
-    others = evaluate_yardsticks(problem, 0, 32)
+    others = yardsticks(problem, 0, 32)
     found = ilbo.evaluate(problem, lambda state: jnp.array([cost, 0.0]), 0, 32)
     controller, hold = against([found.discounted_returns], others)
     np.testing.assert_allclose(controller.difference, 4 * (0.5 - cost), rtol=1e-5)
@@ -53,8 +53,8 @@ def test_a_paired_difference_has_no_spread_where_noise_is_shared(cost, word):
 
 def test_equal_policies_have_no_clear_difference():
     problem = price(Ruled())
-    others = evaluate_yardsticks(problem, 0, 32)
-    same = against([others["heuristic"].discounted_returns], others)[0]
+    others = yardsticks(problem, 0, 32)
+    same = against([others["heuristic"]], others)[0]
     assert same.sentence.startswith("no clear difference")
 
 

@@ -45,7 +45,7 @@ class Command:
         from ilbo.cli.contenders import common_problem, contender
         from ilbo.cli.output import print_json, say
         from ilbo.mdp.evaluate import evaluate
-        from ilbo.mdp.yardstick import against, evaluate_yardsticks
+        from ilbo.mdp.yardstick import against, yardsticks
         from ilbo.runs.results import fresh_key
         from ilbo.storage.cache import keep_compiled_programs
 
@@ -56,7 +56,7 @@ class Command:
         key = fresh_key() if self.seed is None else self.seed
         found = [evaluate(problem, p, key, self.episodes, self.start) for p in policies]
         limit = self._limit(problem, policies, key) if self.limit else None
-        others = evaluate_yardsticks(problem, key, self.episodes, self.start)
+        others = yardsticks(problem, key, self.episodes, self.start)
         compared = against([e.discounted_returns for e in found], others)
         if self.json:
             figures = self._object(problem, chosen.seeds, found)

@@ -83,12 +83,7 @@ def evaluate(
 
 def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
     """Statistics of simulated episodes; a `UserError` where a number of theirs is not finite."""
-    _check_finite(problem, trajectories)
-    rewards = np.asarray(trajectories.rewards, np.float64)
-    returns = rewards.sum(axis=1)
-    discounted = returns
-    if problem.discount < 1:
-        discounted = rewards @ problem.discount ** np.arange(problem.horizon)
+    returns, discounted = returns_of(problem, trajectories)
     return Evaluation(
         episodes=len(returns),
         mean=float(returns.mean()),
@@ -100,6 +95,19 @@ def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
         returns=returns,
         discounted_returns=discounted,
     )
+
+
+def returns_of(
+    problem: Problem, trajectories: Trajectories
+) -> tuple[Float[np.ndarray, " episodes"], Float[np.ndarray, " episodes"]]:
+    """The return of each episode, and the same discounted as the problem says; a `UserError` where
+    a number of the episodes is not finite."""
+    _check_finite(problem, trajectories)
+    rewards = np.asarray(trajectories.rewards, np.float64)
+    returns = rewards.sum(axis=1)
+    if problem.discount == 1:
+        return returns, returns
+    return returns, rewards @ problem.discount ** np.arange(problem.horizon)
 
 
 def _check_finite(problem: Problem, trajectories: Trajectories) -> None:

@@ -13,13 +13,15 @@ from jaxtyping import Array, Float, Int, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp.bootstrap import bootstrap
-from ilbo.mdp.evaluate import Evaluation, evaluate
+from ilbo.mdp.evaluate import returns_of
 from ilbo.mdp.model import Model
 from ilbo.mdp.numbers import precise, precise_interval
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, KeyOrSeed, State, Whole
 from ilbo.mdp.simple import Heuristic, Hold, Midpoint, Random
+from ilbo.mdp.simulate import simulate
 
+Returns = Float[np.ndarray, " episodes"]
 SIMPLE = ("midpoint", "hold", "random")
 WORDS = {
     "heuristic": "the problem's own controller",
@@ -68,17 +70,18 @@ class Yardstick:
         return f"no clear difference from {other}: {precise(self.difference)}   {interval}"
 
 
-def evaluate_yardsticks(
+def yardsticks(
     problem: Problem, key: KeyOrSeed, episodes: Whole = 64, start: Any = None
-) -> dict[str, Evaluation]:
-    """The problem's controller, where it has one, and the best of the simple policies, by name.
+) -> dict[str, Returns]:
+    """The discounted returns of the problem's controller, where it has one, and of the best of the
+    simple policies, by name; the arguments are those of `simulate`.
 
     One that meets a number that is not finite is left out: it says nothing about others.
     """
 
-    def earned(policy: Any) -> Evaluation | None:
+    def earned(policy: Any) -> Returns | None:
         try:
-            return evaluate(problem, policy, key, episodes, start)
+            return returns_of(problem, simulate(problem, policy, key, episodes, start))[1]
         except UserError:
             return None
 
@@ -91,7 +94,7 @@ def evaluate_yardsticks(
     own = earned(Heuristic(model)) if has_controller(model) else None
     result = {} if own is None else {"heuristic": own}
     if simple:
-        best = max(simple, key=lambda name: simple[name].discounted_mean)
+        best = max(simple, key=lambda name: simple[name].mean())
         result[best] = simple[best]
     return result
 
@@ -101,9 +104,7 @@ def has_controller(model: Model) -> bool:
     return type(model).heuristic is not Model.heuristic
 
 
-def against(
-    returns: Sequence[Float[np.ndarray, " episodes"]], others: dict[str, Evaluation]
-) -> list[Yardstick]:
+def against(returns: Sequence[Returns], others: dict[str, Returns]) -> list[Yardstick]:
     """Compares policies, by their discounted returns, one array for each seed, with yardsticks.
 
     All must have had the same noise. Of several seeds it is their mean that is compared.
@@ -111,7 +112,7 @@ def against(
     mean = np.mean(returns, axis=0)
     found = []
     for name, other in others.items():
-        difference = mean - other.discounted_returns
+        difference = mean - other
         interval = bootstrap(difference) if len(difference) > 1 else None
-        found.append(Yardstick(name, other.discounted_mean, float(difference.mean()), interval))
+        found.append(Yardstick(name, float(other.mean()), float(difference.mean()), interval))
     return found

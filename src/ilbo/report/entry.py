@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from ilbo.mdp.evaluate import Evaluation
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.yardstick import Yardstick, against, evaluate_yardsticks
+from ilbo.mdp.yardstick import Returns, Yardstick, against, yardsticks
 from ilbo.nn.policy import Policy
 from ilbo.planning.ilbo import count_samples
 from ilbo.planning.records import Samples
@@ -29,8 +29,8 @@ class Entry:
     evaluations: list[Evaluation]
     """The final policy of each seed on fresh trajectories; none where there is no problem."""
     limit: float | None
-    others: dict[str, Evaluation]
-    """Yardsticks on the same trajectories."""
+    others: dict[str, Returns]
+    """What yardsticks earn on the same trajectories."""
 
     @property
     def yardsticks(self) -> list[Yardstick]:
@@ -86,5 +86,5 @@ def look_into(
 
             limits[key] = hindsight(problem, fresh_key()).mean
         limit = limits[key]
-    others = evaluate_yardsticks(problem, fresh_key(), episodes) if trained else {}
+    others = yardsticks(problem, fresh_key(), episodes) if trained else {}
     return Entry(run, name, problem, policies, evaluations, limit, others)

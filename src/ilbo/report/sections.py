@@ -98,7 +98,7 @@ def _outcome(entry: Entry, prefix: str) -> str:
     policy, first = entry.policies[0], entry.evaluations[0]
     simulated = simulate(entry.problem, policy, PICTURE_SEED, 64)
     returns = {"the policy": first.discounted_returns}
-    returns |= {WORDS[name]: other.discounted_returns for name, other in entry.others.items()}
+    returns |= {WORDS[name]: other for name, other in entry.others.items()}
     whose = f" of seed {entry.run.seeds[0]}" if len(entry.run.seeds) > 1 else ""
     tail = ", ".join(f"{q:.0%} {number(x)}" for q, x in first.quantiles().items())
     figure = draw_outcome(returns, np.asarray(simulated.rewards), title="")

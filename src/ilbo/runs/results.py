@@ -14,7 +14,7 @@ from jaxtyping import Array, Key
 from ilbo.mdp.evaluate import Evaluation, evaluate
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import PolicyFunction
-from ilbo.mdp.yardstick import Yardstick, against, evaluate_yardsticks
+from ilbo.mdp.yardstick import Yardstick, against, yardsticks
 from ilbo.planning.records import Plan
 
 FRESH_EPISODES = 2048
@@ -50,7 +50,7 @@ def evaluate_fresh(
 
 def compare_fresh(problem: Problem, final: Sequence[Evaluation]) -> list[Yardstick]:
     """Policies that were evaluated on fresh trajectories against the yardsticks on the same."""
-    others = evaluate_yardsticks(problem, fresh_key(), final[0].episodes)
+    others = yardsticks(problem, fresh_key(), final[0].episodes)
     return against([evaluation.discounted_returns for evaluation in final], others)
 
 
