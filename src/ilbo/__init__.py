@@ -14,13 +14,14 @@ from ilbo.xla import avoid_wrong_sums
 if TYPE_CHECKING:
     from ilbo.builtin.catalogue import problems
     from ilbo.builtin.reservoirs import reservoir
-    from ilbo.errors import DensityError, UserError
+    from ilbo.errors import DensityError, PlanningWarning, UserError
     from ilbo.mdp.evaluate import Evaluation, compare, evaluate
     from ilbo.mdp.laws.gamma import Gamma
     from ilbo.mdp.laws.gaussian import Gaussian
     from ilbo.mdp.laws.law import Law
     from ilbo.mdp.laws.product import Product
     from ilbo.mdp.model import Model
+    from ilbo.mdp.outside import NumpyPolicy
     from ilbo.mdp.problem import Problem
     from ilbo.mdp.simulate import Trajectories, simulate
     from ilbo.planning.config import ILBO
@@ -38,8 +39,9 @@ _HOMES = {
     "builtin.reservoirs": ("reservoir",),
     "registry.names": ("make",),
     "planning.config": ("ILBO",),
-    "errors": ("DensityError", "UserError"),
+    "errors": ("DensityError", "PlanningWarning", "UserError"),
     "mdp.model": ("Model",),
+    "mdp.outside": ("NumpyPolicy",),
     "mdp.problem": ("Problem",),
     "mdp.laws.gamma": ("Gamma",),
     "mdp.laws.gaussian": ("Gaussian",),
@@ -55,9 +57,10 @@ _HOMES = {
     "mdp.evaluate": ("Evaluation", "compare", "evaluate"),
     "mdp.simulate": ("Trajectories", "simulate"),
 }
+_ROOMS = ("baselines", "export", "plots", "report", "theory")
 avoid_wrong_sums()
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, _HOMES, _ROOMS)
 
 
 def __dir__() -> list[str]:
-    return ["__version__", *(name for names in _HOMES.values() for name in names)]
+    return ["__version__", *_ROOMS, *(name for names in _HOMES.values() for name in names)]

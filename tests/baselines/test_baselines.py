@@ -169,7 +169,8 @@ def test_not_finite_reward_keeps_the_last_good_policy():
     problem = ilbo.Problem(
         Broken(), name="broken", initial_state=(1.5, 0.0), horizon=4, region=(-2.0, 2.0)
     )
-    plan = plan_through_time(problem, TINY)
+    with pytest.warns(ilbo.PlanningWarning, match="not finite at epoch 0"):
+        plan = plan_through_time(problem, TINY)
     assert "not finite at epoch 0 of broken" in plan.faults[0]
     assert len(plan.history[0]) == 1
     assert np.isfinite(plan.policy(problem.initial_state)).all()

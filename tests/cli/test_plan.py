@@ -177,6 +177,47 @@ def test_a_terminal_gets_a_live_bar(monkeypatch, capsys):
         assert word in said.err
 
 
+@pytest.mark.parametrize("current", [-5.0, -482_611.79])
+def test_at_80_columns_bar_and_time_left_stay(monkeypatch, capsys, current):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    first = Record(0, 250, current, current, 0.0, 0.0, 0.0, 0.0, 1.0)
+    with TrainingProgress("reservoir-20, seed 0 to 9, 500 episodes", 500, seeds=1) as bar:
+        bar(first)
+        bar(dataclasses.replace(first, episode=500))
+    *_, last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err).split("\r")
+    assert "━" * 14 in last
+    for word in ("500/500", "0:00 left", f"now {current:,.2f}", f"best {current:,.2f}"):
+        assert word in last
+    assert max(map(len, last.splitlines())) <= 80
+
+
+def test_one_episode_has_no_interval(planned, capsys):
+    code, out, _ = answer(capsys, "evaluate", planned, "--episodes", 1)
+    assert code == 0
+    assert "±" not in out
+    assert "no interval can be given" in out
+    _, out, _ = answer(capsys, "evaluate", planned, "--episodes", 1, "--json")
+    found = json.loads(out)
+    assert (found["std"], found["ci95"], found["yardsticks"][0]["ci95"]) == (None, None, None)
+
+
+def test_plan_and_evaluate_say_how_the_policy_compares(planned, capsys):
+    result = json.loads((planned / "result.json").read_text())
+    _, out, _ = answer(capsys, "evaluate", planned, "--json")
+    found = json.loads(out)
+    assert result["yardsticks"] == found["yardsticks"]
+    assert result["cvar10"] == found["cvar10"] < found["mean"]
+    controller, simple = found["yardsticks"]
+    assert controller["policy"] == "heuristic"
+    assert simple["policy"] in ("midpoint", "hold", "random")
+    assert controller["difference"] == pytest.approx(found["discounted_mean"] - controller["mean"])
+    _, out, _ = answer(capsys, "evaluate", planned)
+    assert "worst 10 %" in out
+    assert "the problem's own controller (-78.49)" in out
+
+
 def test_refusals_of_plan_say_what_to_do(planned, capsys, tmp_path):
     assert "finished run of navigation-3" in refusal(capsys, "plan", "hvac-3", "--out", planned)
     assert "Name a problem" in refusal(capsys, "plan")

@@ -62,3 +62,12 @@ def test_reward_that_is_not_a_number_stops_with_a_sentence_and_keeps_the_policy(
     assert last.startswith("ilbo: The reward is not finite at training step")
     assert str(run) in last
     assert load_policy(run) is not None
+
+
+@pytest.mark.slow
+def test_a_reward_without_gradient_is_told_before_training(tmp_path, capsys):
+    source, run = write(tmp_path, "3.0"), tmp_path / "run"
+    assert main(["plan", str(source), *FLAGS, "--out", str(run)]) == 0
+    said = capsys.readouterr()
+    assert "has no gradient in the action" in said.err.splitlines()[0]
+    assert "compared: no clear difference from" in said.out

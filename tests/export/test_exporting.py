@@ -59,6 +59,18 @@ def test_onnx_runs_elsewhere_within_the_bounds(exported):
         np.testing.assert_allclose(actions, wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_onnx_carries_names_and_units(exported):
+    onnx = pytest.importorskip("onnx")
+    problem, _, written = exported
+    model = onnx.load(str(written.files["onnx"]))
+    words = {entry.key: entry.value for entry in model.metadata_props}
+    assert words["problem"] == problem.name
+    for name in ("state_names", "state_units", "action_names", "action_units"):
+        assert tuple(json.loads(words[name])) == getattr(problem, name)
+    assert model.graph.input[0].name == "state"
+    assert problem.action_names[0] in model.graph.output[0].doc_string
+
+
 def test_description_lies_beside_the_files(exported):
     problem, _, written = exported
     described = json.loads((written.files["onnx"].parent / "policy.json").read_text())

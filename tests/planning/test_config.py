@@ -1,6 +1,9 @@
 import dataclasses
+import inspect
 import itertools
+import pickle
 
+import numpy as np
 import pytest
 
 import ilbo
@@ -56,3 +59,27 @@ def test_every_field_is_documented():
 def test_every_field_is_in_one_group():
     grouped = list(itertools.chain(*GROUPS.values()))
     assert sorted(grouped) == sorted(field.name for field in dataclasses.fields(ILBO))
+
+
+def test_a_setting_by_another_name_is_answered_with_ours():
+    for name, ours in (("lr", "policy_rate"), ("episode", "episodes"), ("gamma", "discount")):
+        with pytest.raises(ilbo.UserError, match=f"no setting {name!r}; did you mean {ours!r}"):
+            ILBO(**{name: 1})
+
+
+def test_settings_are_plain_values_and_survive_copies():
+    config = ILBO(layers=np.array([3, 4]), draws=np.int64(2), clip=np.float32(2.0))
+    assert (config.layers, config.draws, config.clip) == ((3, 4), 2, 2.0)
+    assert [type(x) for x in (config.layers[0], config.draws, config.clip)] == [int, int, float]
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert dataclasses.replace(config, depth=3).depth == 3
+    assert list(inspect.signature(ILBO).parameters) == [f.name for f in dataclasses.fields(ILBO)]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"layers": 64}, {"layers": "64"}, {"policy_rate": "0.1"}, {"episodes": "10"}]
+)
+def test_settings_of_the_wrong_type(settings):
+    (name,) = settings
+    with pytest.raises(ilbo.UserError, match=f"The setting {name} must be"):
+        ILBO(**settings)

@@ -71,7 +71,8 @@ def test_a_hook_that_knows_an_earlier_state_makes_training_go_on_from_there():
 def test_a_fault_ends_training_and_is_said():
     broken = tiny_runs.problem(tiny_runs.Drift(broken_above=jnp.array(-jnp.inf)))
     hook = Listen()
-    plan = train(tiny_runs.planner(broken), [hook])
+    with pytest.warns(ilbo.PlanningWarning, match="reward is not finite at training step"):
+        plan = train(tiny_runs.planner(broken), [hook])
     assert (plan.ending, hook.heard) == ("fault", [(2, "fault", 1)])
     assert "reward is not finite" in plan.fault
 

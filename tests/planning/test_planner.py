@@ -72,7 +72,8 @@ def test_a_reward_that_is_not_finite_stops_the_run_and_keeps_the_last_good_polic
 
     problem = tiny_runs.problem(Breaking())
     config = ilbo.ILBO(**(tiny_runs.CONFIG.to_dict() | {"exploration": 1.0}))
-    plan = ilbo.plan(problem, config, episodes=200)
+    with pytest.warns(ilbo.PlanningWarning, match="training stopped"):
+        plan = ilbo.plan(problem, config, episodes=200)
     fault = plan.faults[0]
     assert fault
     assert "reward" in fault
@@ -121,10 +122,51 @@ def test_bad_numbers_of_episodes_and_seeds():
         ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seeds=[1, 1])
 
 
+@pytest.mark.parametrize(
+    ("problem", "config", "given", "said"),
+    [
+        (
+            "navigation-3",
+            None,
+            {},
+            "takes an `ilbo.Problem`, not 'navigation-3': `ilbo.make",
+        ),
+        (None, "fast", {}, "Settings are an `ilbo.ILBO`, or a dict of them, not 'fast'"),
+        (None, {"lr": 0.1}, {}, "no setting 'lr'; did you mean 'policy_rate'"),
+        (None, None, {"episodes": "10"}, "episodes must be a whole number; it is '10'"),
+        (None, None, {"seconds": "10"}, "seconds must be a positive number; it is '10'"),
+        (None, None, {"seed": "a"}, "A seed must be a whole number; it is 'a'"),
+        (None, None, {"seed": -1}, "from 0 to 2³² − 1, got -1"),
+        (None, None, {"seeds": "ab"}, "number of seeds must be a whole number; it is 'ab'"),
+        (None, None, {"seeds": [0, 1.5]}, "A seed must be a whole number; it is 1.5"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_told(problem, config, given, said):
+    with pytest.raises(ilbo.UserError, match=said):
+        ilbo.plan(problem or tiny_runs.problem(), config, **given)
+
+
+def test_a_dict_of_settings_and_numbers_of_numpy_are_taken():
+    settings = {"layers": np.array([4]), "depth": np.int64(1), "window": 1, "guard": 0}
+    plan = ilbo.plan(tiny_runs.problem(), settings, episodes=np.int64(2), seeds=np.array([3, 5]))
+    assert (plan.seeds, plan.episode, plan.config.layers) == ((3, 5), 2, (4,))
+
+
+def test_a_problem_without_gradient_is_told_before_it_is_trained():
+    class Rounded(tiny_runs.Drift):
+        def reward(self, state, action, next_state):
+            return jnp.sum(jnp.round(next_state))
+
+    problem = tiny_runs.problem(Rounded())
+    with pytest.warns(ilbo.PlanningWarning, match="has no gradient in the action"):
+        ilbo.plan(problem, tiny_runs.CONFIG, episodes=1)
+
+
 @pytest.mark.parametrize("guard", [0, 2])
 def test_a_rate_beyond_all_measure_stops_the_run_and_keeps_a_finite_policy(guard):
     config = dataclasses.replace(tiny_runs.CONFIG, policy_rate=1e300, guard=guard)
-    plan = ilbo.plan(tiny_runs.problem(), config, episodes=8)
+    with pytest.warns(ilbo.PlanningWarning, match="is not finite"):
+        plan = ilbo.plan(tiny_runs.problem(), config, episodes=8)
     assert plan.ending == "fault"
     assert all(np.isfinite(leaf).all() for leaf in leaves(plan.policy))
     assert all(np.isfinite(leaf).all() for leaf in leaves(plan.best_policy))

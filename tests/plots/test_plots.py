@@ -10,7 +10,7 @@ from ilbo import plots
 from ilbo.errors import UserError
 from ilbo.mdp.simple import POLICIES
 from ilbo.planning.records import Record
-from ilbo.plots import canvas, grid
+from ilbo.plots import canvas, grid, pictures
 
 
 class Falling(ilbo.Model):
@@ -113,7 +113,7 @@ def test_stochastic_policies_can_be_drawn(tmp_path):
 
 
 def test_other_problems_get_a_panel_for_each_component_with_its_unit():
-    figure = plots.draw_trajectories(falling(), lambda state: jnp.array([0.5]), episodes=8)
+    figure = plots.draw_trajectories(falling(), lambda state: state[:1] / 8, episodes=8)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == ["height", "other", "push"]
     assert [ax.get_ylabel() for ax in figure.axes] == ["m", "m", "N"]
@@ -134,10 +134,60 @@ def test_names_are_drawn_as_they_are(tmp_path):
 
 
 def test_actions_after_the_end_of_an_episode_are_not_drawn():
-    figure = plots.draw_trajectories(falling(), lambda state: jnp.array([0.5]), episodes=8)
+    figure = plots.draw_trajectories(falling(), lambda state: state[:1] / 8, episodes=8)
     push = panel(figure, "push").lines[0].get_ydata()
     assert np.isfinite(push[:4]).all()  # 3.5 falls below 0 after four steps, five at the most
     assert np.isnan(push[6:]).all()
+
+
+class Watched(Falling):
+    """Says more of itself than its components."""
+
+    def observe(self, state, action):
+        return {"work": action[0] * state[1]}
+
+
+class Pictured(Falling):
+    """Draws itself."""
+
+    def draw(self, axes, trajectories):
+        axes.plot(trajectories.states[:, :, 0].T, label="its own")
+
+
+class Wide(Falling):
+    def observe(self, state, action):
+        return {"both": state}
+
+
+def other(model):
+    settings = {"name": "falling", "initial_state": [3.5, 2.0], "horizon": 8}
+    return ilbo.Problem(model, region=(0.0, 4.0), **settings)
+
+
+def test_what_never_changes_takes_no_panel_but_is_named():
+    figure = plots.draw_trajectories(falling(), lambda state: jnp.array([0.5]), episodes=8)
+    assert [ax.get_title("left") for ax in figure.axes] == ["height", "other"]
+    assert "constant: push = 0.5" in figure.get_suptitle()
+
+
+def test_quantities_of_the_model_are_drawn_beside_its_components():
+    problem = other(Watched())
+    figure = plots.draw_trajectories(problem, lambda state: state[:1] / 8, episodes=8)
+    simulated = ilbo.simulate(problem, lambda state: state[:1] / 8, pictures.PICTURE_SEED, 8)
+    work = np.median(simulated.actions[:, 0, 0] * simulated.states[:, 0, 1])
+    np.testing.assert_allclose(panel(figure, "work").lines[0].get_ydata()[0], work, rtol=1e-6)
+
+
+def test_a_model_that_draws_itself_is_asked_to():
+    figure = plots.draw_trajectories(other(Pictured()), lambda state: jnp.ones(1), episodes=3)
+    (ax,) = figure.axes
+    assert len(ax.lines) == 3
+    assert ax.lines[0].get_ydata()[0] == 3.5
+
+
+def test_a_quantity_that_is_no_scalar_is_told():
+    with pytest.raises(UserError, match=r"Wide.observe gives 'both' the shape \(2,\)"):
+        plots.draw_trajectories(other(Wide()), lambda state: jnp.ones(1), episodes=3)
 
 
 def test_large_problems_show_their_first_components_and_say_so():
@@ -203,7 +253,14 @@ def test_drawing_leaves_no_global_state(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(-482_500, "−482,500"), (0.25, "0.25"), (1000, "1,000"), (-20, "−20")]
+    ("value", "text"),
+    [
+        (-482_500, "−482,500"),
+        (-482_611.7, "−482,611.7"),  # where a curve spans less than 1, ticks must still differ
+        (0.25, "0.25"),
+        (1000.0, "1,000"),
+        (-20, "−20"),
+    ],
 )
 def test_ticks_are_readable(value, text):
     assert canvas.thousands(value) == text

@@ -135,7 +135,8 @@ def test_fault_keeps_the_last_good_policy_and_the_last_good_checkpoint(tmp_path)
     broken = tiny_runs.problem(tiny_runs.Drift(broken_above=jnp.array(-jnp.inf)))
     with folder:
         good = train(planner, folder, stop=StopAfter(3))
-        plan = train(tiny_runs.planner(broken, seeds=SEEDS), folder)
+        with pytest.warns(ilbo.PlanningWarning, match="reward is not finite"):
+            plan = train(tiny_runs.planner(broken, seeds=SEEDS), folder)
     assert "reward is not finite at training step" in plan.fault
     assert plan.episode == good.episode + 2
     header, _ = arrayfile.read(tmp_path / "run" / "checkpoint.ilbo", "checkpoint")

@@ -12,8 +12,10 @@ UNCHECKED = (
     "ilbo.cli",
     "ilbo.experiments",
     "ilbo.mdp.laws.product",
+    "ilbo.mdp.problem",
     "ilbo.baselines.config",
     "ilbo.planning.config",
+    "ilbo.planning.loop",
     *(f"ilbo.planning.estimators.{name}" for name in ("estimator", "pathwise", "score")),
     "ilbo.planning.estimators.critic_only",
 )

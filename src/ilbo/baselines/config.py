@@ -7,12 +7,13 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ilbo.errors import check_setting
+from ilbo.errors import check_setting, tells_unknown_settings, tidy_settings
 from ilbo.planning.config import Optimizer
 
 Loss = Literal["linear", "squared"]
 
 
+@tells_unknown_settings(lr="rate", learning_rate="rate", batch_size="batch")
 @dataclass(frozen=True)
 class ThroughTime:
     """Settings of back-propagation through whole trajectories, the method of tf-mdp."""
@@ -46,7 +47,7 @@ class ThroughTime:
     """Episodes of each test."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
+        tidy_settings(self)
 
         def check(good: object, name: str, wanted: str) -> None:
             check_setting(good, name, wanted, getattr(self, name))

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.baselines.config import ThroughTime
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.shapes import Whole
 from ilbo.mdp.simulate import Trial, discounted_sum, draw_noise, returns, step
 from ilbo.nn.policy import Layers, Policy, Scaling
 from ilbo.planning.ascent import make_optimizer
@@ -178,8 +179,8 @@ def plan_through_time(
     problem: Problem,
     config: ThroughTime | None = None,
     *,
-    seed: int = 0,
-    seeds: int | Sequence[int] | None = None,
+    seed: Whole = 0,
+    seeds: Whole | Sequence[Whole] | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Trains a deep reactive policy by back-propagation through whole trajectories.

@@ -14,7 +14,7 @@ class Command:
     """Compare policies on equal noise."""
 
     policies: Positional[tuple[str, ...]]
-    """Two or more run folders, policy files, or random, midpoint, heuristic."""
+    """Two or more run folders, policy files, or random, midpoint, hold, heuristic."""
     problem: MaybeText = None
     """The problem to compare them on, if not the one they were trained for."""
     instance: MaybeText = None
@@ -37,6 +37,7 @@ class Command:
         from ilbo.mdp.evaluate import evaluate
         from ilbo.mdp.numbers import precise, precise_interval
         from ilbo.mdp.ranking import rank
+        from ilbo.mdp.simple import POLICIES
         from ilbo.runs.results import fresh_key
         from ilbo.storage.cache import keep_compiled_programs
 
@@ -45,10 +46,7 @@ class Command:
         if len(set(self.policies)) < len(self.policies):
             raise UserError("Name each policy once.")
         keep_compiled_programs()
-        contenders = [
-            contender(name, self.best and name not in ("random", "midpoint", "heuristic"))
-            for name in self.policies
-        ]
+        contenders = [contender(name, self.best and name not in POLICIES) for name in self.policies]
         problem = common_problem(contenders, self.problem, self.instance)
         key = fresh_key() if self.seed is None else self.seed
         returns = {

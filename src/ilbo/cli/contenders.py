@@ -34,7 +34,7 @@ def contender(name: str, best: bool = False) -> Contender:
     """The policies that a name on the command line refers to.
 
     Args:
-        name: A run folder, a policy file, or random, midpoint or heuristic.
+        name: A run folder, a policy file, or random, midpoint, hold or heuristic.
         best: Of run folders, take the policy that tested best, not the final one.
     """
     if name in POLICIES and not os.path.exists(name):

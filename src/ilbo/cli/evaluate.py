@@ -43,8 +43,9 @@ class Command:
 
     def run(self) -> int:
         from ilbo.cli.contenders import common_problem, contender
-        from ilbo.cli.output import print_json
+        from ilbo.cli.output import print_json, say
         from ilbo.mdp.evaluate import evaluate
+        from ilbo.mdp.yardstick import against, yardsticks
         from ilbo.runs.results import fresh_key
         from ilbo.storage.cache import keep_compiled_programs
 
@@ -55,10 +56,15 @@ class Command:
         key = fresh_key() if self.seed is None else self.seed
         found = [evaluate(problem, p, key, self.episodes, self.start) for p in policies]
         limit = self._limit(problem, policies, key) if self.limit else None
+        others = yardsticks(problem, key, self.episodes, self.start)
+        compared = against([e.discounted_returns for e in found], others)
         if self.json:
-            print_json({**self._object(problem, chosen.seeds, found), "limit": limit})
+            figures = self._object(problem, chosen.seeds, found)
+            print_json({**figures, "yardsticks": compared, "limit": limit})
         else:
             self._print(problem, chosen.seeds, found, limit)
+            for yardstick in compared:
+                say(f"compared    {yardstick.sentence}")
         return 0
 
     def _limit(self, problem: Problem, policies: list[Any], key: Any) -> dict[str, Any]:
@@ -90,9 +96,10 @@ class Command:
         figures = [
             {
                 "mean": e.mean,
-                "std": e.std,
-                "ci95": e.ci95,
+                "std": e.std if e.episodes > 1 else None,
+                "ci95": e.ci95 if e.episodes > 1 else None,
                 "quantiles": e.quantiles(QUANTILES),
+                "cvar10": e.cvar(0.1),
                 "discounted_mean": e.discounted_mean,
                 "discounted_std": e.discounted_std,
                 "violations": e.violations,
@@ -122,7 +129,8 @@ class Command:
         from ilbo.runs.results import over_seeds
 
         which = "best tested policy" if self.best else "policy"
-        say(f"{problem.name}, {which} of {self.policy}, {self.episodes:,} episodes")
+        count = "1 episode" if self.episodes == 1 else f"{self.episodes:,} episodes"
+        say(f"{problem.name}, {which} of {self.policy}, {count}")
         if len(found) > 1:
             print_table(
                 ["seed", "mean", "std", "5 %", "median", "95 %"],
@@ -137,8 +145,10 @@ class Command:
         else:
             (e,) = found
             print_returns(e)
-            quantiles = e.quantiles(QUANTILES).items()
-            say("quantiles   " + "   ".join(f"{q:.0%} {precise(x)}" for q, x in quantiles))
+            if e.episodes > 1:
+                quantiles = e.quantiles(QUANTILES).items()
+                say("quantiles   " + "   ".join(f"{q:.0%} {precise(x)}" for q, x in quantiles))
+                say(f"worst 10 %  {precise(e.cvar(0.1))} in the mean")
         violations = sum(e.violations for e in found) / len(found)
         say(f"violations  {precise(violations)} constraints per episode")
         if limit:

@@ -35,10 +35,11 @@ class Command:
         from ilbo.cli.output import print_json, say
         from ilbo.errors import UserError
         from ilbo.export.policy import export_policy
+        from ilbo.mdp.simple import POLICIES
         from ilbo.storage.cache import keep_compiled_programs
 
         keep_compiled_programs()
-        if self.policy in ("random", "midpoint", "heuristic"):
+        if self.policy in POLICIES:
             raise UserError("Only trained policies can be exported.")
         chosen = contender(self.policy, self.best)
         if len(chosen.seeds) > 1:

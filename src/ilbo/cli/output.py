@@ -75,7 +75,12 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
 
 def print_returns(evaluation: Evaluation) -> None:
     """The returns of a policy, undiscounted and discounted: mean ± standard deviation."""
-    e, interval = evaluation, precise_interval(*evaluation.ci95)
+    e = evaluation
+    if e.episodes == 1:
+        say(f"return      {precise(e.mean)}   of one episode: no spread, no interval can be given")
+        say(f"discounted  {precise(e.discounted_mean)}")
+        return
+    interval = precise_interval(*e.ci95)
     say(f"return      {precise(e.mean)} ± {precise(e.std)}   95 % {interval}")
     say(f"discounted  {precise(e.discounted_mean)} ± {precise(e.discounted_std)}")
 

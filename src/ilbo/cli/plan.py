@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from ilbo.storage.cache import keep_compiled_programs, programs_folder, use_one_
 
 if TYPE_CHECKING:
     from ilbo.mdp.problem import Problem
+    from ilbo.mdp.yardstick import Yardstick
     from ilbo.planning.config import ILBO
     from ilbo.planning.planner import Planner
     from ilbo.runs.folder import RunFolder
@@ -115,11 +117,16 @@ class Command:
     ) -> int:
         """Trains, from the folder's checkpoint where there is one, and finishes the run."""
         from ilbo.cli.output import note
+        from ilbo.errors import PlanningWarning
         from ilbo.planning.ilbo import ILBOTrainer
+        from ilbo.planning.loop import gradient_remarks
         from ilbo.planning.planner import Planner
         from ilbo.storage.files import WriteError
         from ilbo.storage.programs import Kept
 
+        warnings.simplefilter("ignore", PlanningWarning)  # a command says it in its own way
+        for remark in gradient_remarks(problem, config) if not done else []:
+            note(f"ilbo: {remark}")
         episodes = config.most_episodes
         trainer = ILBOTrainer.of(problem, config, episodes)
         kept = Kept.of(programs_folder(), trainer)
@@ -207,6 +214,8 @@ class Command:
                 f"episodes (std {std}, 95 % {precise_interval(*result['ci95'])}); the best tested "
                 f"policy {precise(result['best_mean'])}"
             )
+        for yardstick in _yardsticks(result):
+            say(f"compared: {yardstick.sentence}")
         if "discount" in result:
             say(
                 f"discounted by {result['discount']:g}, which is what is planned for and tested: "
@@ -229,6 +238,14 @@ class Command:
         )
         say(f"saved in {relative(path)}; pictures: {CURVE}, {TRAJECTORIES}")
         say(f"next: ilbo evaluate {relative(path)}, ilbo report {relative(path)}")
+
+
+def _yardsticks(result: dict[str, Any]) -> list[Yardstick]:
+    """Those of a result; a file that an earlier version wrote has none."""
+    from ilbo.mdp.yardstick import Yardstick
+
+    found = result.get("yardsticks", [])
+    return [Yardstick(**{**one, "ci95": one["ci95"] and tuple(one["ci95"])}) for one in found]
 
 
 def _get_ready(planner: Planner) -> None:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ilbo.planning.records import Record
 
 
+WIDE = 120
+"""Columns of a terminal that has room for everything on one line."""
+
+
 class TrainingProgress:
     """Shows the records of one session; with several seeds, their means."""
 
@@ -30,6 +34,8 @@ class TrainingProgress:
         if self.bar is None:
             note(f"{title}: from episode {done}" if done else title)
         else:
+            if self.bar.console.width < WIDE:
+                note(title)
             self.task = self.bar.add_task(
                 self.title,
                 total=seconds or episodes,
@@ -53,37 +59,43 @@ class TrainingProgress:
         records, self.waiting = self.waiting, []
         current = sum(r.current for r in records) / self.seeds
         best = sum(r.best for r in records) / self.seeds
-        news = f"now {precise(current)}  best {precise(best)}  {self._pace(record.episode)}"
+        speed, left = self._pace(record.episode)
+        earned = f"now {precise(current)}  best {precise(best)}"
+        news = "  ".join(filter(None, (earned, speed, left)))
         if self.bar is not None:
             reached = record.episode if self.seconds is None else round(record.seconds)
-            self.bar.update(self.task, completed=reached, news=news)
+            narrow = self.bar.console.width < WIDE
+            short = "  ".join(filter(None, (left, earned)))
+            self.bar.update(self.task, completed=reached, news=short if narrow else news)
         elif self.seconds is None:
             note(f"episode {record.episode:>{len(str(self.episodes))}}/{self.episodes}  {news}")
         else:
             note(f"episode {record.episode}, {record.seconds:.0f}/{self.seconds:g} s  {news}")
 
-    def _pace(self, episode: int) -> str:
+    def _pace(self, episode: int) -> tuple[str, str]:
         """Speed since the first test, so that compilation does not count, and the time left."""
         now = time.perf_counter()
         if self.first is None:
             self.first = episode, now
-            return ""
+            return "", ""
         speed = (episode - self.first[0]) / max(now - self.first[1], 1e-9)
         if self.seconds is not None:
-            return f"{speed:.3g} episodes/s"
+            return f"{speed:.3g} episodes/s", ""
         left = round((self.episodes - episode) / max(speed, 1e-9))
-        return f"{speed:.3g} episodes/s  {left // 60}:{left % 60:02} left"
+        return f"{speed:.3g} episodes/s", f"{left // 60}:{left % 60:02} left"
 
 
 def _bar() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
+    console = Console(stderr=True)
+    wide = console.width >= WIDE  # else the title stands above, and the bar keeps its place
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        *([TextColumn("{task.description}", markup=False)] if wide else []),
+        BarColumn(40 if wide else 14),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[news]}"),
-        console=Console(stderr=True),
+        TextColumn("{task.fields[news]}", markup=False),
+        console=console,
     )

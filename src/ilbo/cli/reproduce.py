@@ -14,11 +14,15 @@ from ilbo.cli.types import MaybeNumber, MaybePath, MaybeText
 class Command:
     """Reproduce an experiment of the paper: data (CSV), a figure (PNG, PDF), a table (Markdown).
 
-    learning-curves  return against episodes, ILBO and tf-mdp (figure 2)
-    stability        return of the current policy through training (figure 4)
-    grid             cost at the end for tf-mdp's epochs and batches, against ILBO (figure 3)
-    generalisation   new start states: one ILBO policy, tf-mdp retrained (figures 5 and S)
-    estimators       our ablation: estimators of the bound's gradient, baselines, depth
+    learning-curves: return against episodes, ILBO and tf-mdp (figure 2)
+
+    stability: return of the current policy through training (figure 4)
+
+    grid: cost at the end for tf-mdp's epochs and batches, against ILBO (figure 3)
+
+    generalisation: new start states: one ILBO policy, tf-mdp retrained (figures 5 and S)
+
+    estimators: our ablation: estimators of the bound's gradient, baselines, depth
 
     What the output folder holds of the same experiment is not run again: an interrupted command,
     given again, does what is missing.

@@ -17,8 +17,9 @@ class Command:
     RDDL domain file, or rddl:NAME/INSTANCE."""
     instance: Positional[str | None] = None
     """The RDDL instance file, where the problem is a domain file."""
-    policy: Literal["random", "midpoint", "heuristic"] = "random"
-    """Uniform within the action bounds, their middle, or the problem's hand-written controller."""
+    policy: Literal["random", "midpoint", "hold", "heuristic"] = "random"
+    """Uniform within the action bounds, their middle, the action nearest to 0, or the problem's
+    hand-written controller."""
     episodes: int = 64
     """How many episodes."""
     seed: int = 0

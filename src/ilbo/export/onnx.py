@@ -6,7 +6,7 @@ does not depend on the input is computed here and becomes a constant of the grap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import jax
@@ -38,13 +38,21 @@ Value = Any
 """The name of a tensor of the graph, or an array that is known already."""
 
 
-def convert(function: Callable, inputs: int, name: str) -> Any:
-    """The ONNX model of a function of a batch of vectors, [batch, inputs] → [batch, outputs]."""
+def convert(
+    function: Callable, inputs: int, name: str, properties: Mapping[str, str] | None = None
+) -> Any:
+    """The ONNX model of a function of a batch of vectors, [batch, inputs] → [batch, outputs].
+
+    `properties` are words about it that the file carries.
+    """
     from jax import export
 
     (batch,) = export.symbolic_shape("batch")
     closed = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((batch, inputs), np.float32))
-    return _Converter(batch).model(closed, inputs, name)
+    model = _Converter(batch).model(closed, inputs, name)
+    for key, value in (properties or {}).items():
+        model.metadata_props.add(key=key, value=value)
+    return model
 
 
 class _Converter:

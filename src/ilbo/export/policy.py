@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +164,21 @@ def _onnx(policy: Policy, problem: Problem) -> bytes:
         ) from error
     from ilbo.export.onnx import convert
 
-    return convert(jax.vmap(policy), problem.state_size, "policy").SerializeToString()
+    model = convert(jax.vmap(policy), problem.state_size, "policy", _words(problem))
+    for value, what in ((model.graph.input[0], "state"), (model.graph.output[0], "action")):
+        names = getattr(problem, f"{what}_names")
+        value.doc_string = f"[batch, {len(names)}]: {', '.join(names)}"
+    return model.SerializeToString()
+
+
+def _words(problem: Problem) -> dict[str, str]:
+    """What the numbers are, as the metadata of a file; lists as JSON."""
+    lists = ("state_names", "state_units", "action_names", "action_units")
+    return {
+        "ilbo": __version__,
+        "problem": problem.name,
+        **{name: json.dumps(getattr(problem, name), ensure_ascii=False) for name in lists},
+    }
 
 
 def _run_onnx(data: bytes, states: Float[np.ndarray, "batch n"]) -> Float[np.ndarray, "batch m"]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float
 
 from ilbo.errors import UserError
 from ilbo.mdp.bootstrap import bootstrap
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import PolicyFunction, Trajectories, simulate
+from ilbo.mdp.shapes import AnyPolicy, KeyOrSeed, Whole
+from ilbo.mdp.simulate import Trajectories, simulate
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,17 @@ class Evaluation:
     def quantiles(self, at: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
         return {q: float(np.quantile(self.returns, q)) for q in at}
 
+    def cvar(self, share: float = 0.1) -> float:
+        """The mean return of the worst episodes, this share of all: conditional value at risk.
+
+        Where the share is not a whole number of episodes, the last of them counts in part.
+        """
+        if not 0 < share <= 1:
+            raise UserError(f"The share of the worst episodes must be in (0, 1], got {share}.")
+        worst, count = np.sort(self.returns), share * self.episodes
+        weights = np.clip(count - np.arange(self.episodes), 0.0, 1.0)
+        return float(weights @ worst / weights.sum())
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -54,9 +66,9 @@ class Comparison:
 
 def evaluate(
     problem: Problem,
-    policy: PolicyFunction,
-    key: Key[Array, ""] | int,
-    episodes: int = 64,
+    policy: AnyPolicy,
+    key: KeyOrSeed,
+    episodes: Whole = 64,
     start: Any = None,
 ) -> Evaluation:
     """Simulates and summarises; the arguments are those of `simulate`.
@@ -71,12 +83,7 @@ def evaluate(
 
 def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
     """Statistics of simulated episodes; a `UserError` where a number of theirs is not finite."""
-    _check_finite(problem, trajectories)
-    rewards = np.asarray(trajectories.rewards, np.float64)
-    returns = rewards.sum(axis=1)
-    discounted = returns
-    if problem.discount < 1:
-        discounted = rewards @ problem.discount ** np.arange(problem.horizon)
+    returns, discounted = returns_of(problem, trajectories)
     return Evaluation(
         episodes=len(returns),
         mean=float(returns.mean()),
@@ -88,6 +95,19 @@ def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
         returns=returns,
         discounted_returns=discounted,
     )
+
+
+def returns_of(
+    problem: Problem, trajectories: Trajectories
+) -> tuple[Float[np.ndarray, " episodes"], Float[np.ndarray, " episodes"]]:
+    """The return of each episode, and the same discounted as the problem says; a `UserError` where
+    a number of the episodes is not finite."""
+    _check_finite(problem, trajectories)
+    rewards = np.asarray(trajectories.rewards, np.float64)
+    returns = rewards.sum(axis=1)
+    if problem.discount == 1:
+        return returns, returns
+    return returns, rewards @ problem.discount ** np.arange(problem.horizon)
 
 
 def _check_finite(problem: Problem, trajectories: Trajectories) -> None:
@@ -128,10 +148,10 @@ def _written(vector: np.ndarray) -> str:
 
 def compare(
     problem: Problem,
-    first: PolicyFunction,
-    second: PolicyFunction,
-    key: Key[Array, ""] | int,
-    episodes: int = 64,
+    first: AnyPolicy,
+    second: AnyPolicy,
+    key: KeyOrSeed,
+    episodes: Whole = 64,
     start: Any = None,
 ) -> Comparison:
     """Evaluates both policies on equal noise and gives the paired difference with its interval."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -55,6 +55,15 @@ class Model(eqx.Module):
     def violations(self, state: State, action: Action) -> Int[Array, ""]:
         """How many constraints that `bounds` cannot express the action breaks."""
         return jnp.array(0)
+
+    def observe(self, state: State, action: Action) -> dict[str, Float[Array, ""]]:
+        """Further quantities of a step that pictures show, by name: scalars."""
+        return {}
+
+    def draw(self, axes: Any, trajectories: Any) -> None:
+        """Draws simulated episodes (`ilbo.Trajectories`) on Matplotlib's axes; a model that has
+        this method is drawn by it, instead of a panel for each component."""
+        raise NotImplementedError
 
     def heuristic(self, state: State) -> Action:
         """A hand-written controller, to compare trained policies with."""

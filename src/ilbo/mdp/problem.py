@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ilbo.errors import UserError
-from ilbo.mdp import sampling
+from ilbo.errors import UserError, whole
+from ilbo.mdp import indexes, sampling
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
-from ilbo.mdp.shapes import State
+from ilbo.mdp.shapes import State, Whole
 
 
 class Origin(NamedTuple):
@@ -66,19 +66,22 @@ class Problem(eqx.Module):
         *,
         name: str,
         initial_state: Any,
-        horizon: int,
-        region: tuple[Any, Any],
+        horizon: Whole,
+        region: Any,
         discount: float = 1.0,
-        state_names: tuple[str, ...] | None = None,
-        action_names: tuple[str, ...] | None = None,
-        state_units: tuple[str, ...] | None = None,
-        action_units: tuple[str, ...] | None = None,
-        domain: tuple[Any, Any] = (-np.inf, np.inf),
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        state_units: Sequence[str] | None = None,
+        action_units: Sequence[str] | None = None,
+        domain: Any = (-np.inf, np.inf),
         exact: Model | None = None,
         origin: Origin = PYTHON,
         region_is_guessed: bool = False,
     ):
-        start = jnp.asarray(np.asarray(initial_state, np.float32))
+        for given, what in ((model, "model"), (model if exact is None else exact, "exact model")):
+            if not isinstance(given, Model):
+                raise UserError(f"Problem {name!r}: the {what} is {_no_model(given)}.")
+        start = _vector(initial_state, name)
         if start.ndim != 1:
             raise UserError(
                 f"Problem {name!r}: the initial state must be a vector, got shape {start.shape}."
@@ -91,27 +94,25 @@ class Problem(eqx.Module):
         self.initial_state = start
         self.region = _box(region, start.shape, name, "region")
         self.domain = _box(domain, start.shape, name, "domain")
-        self.horizon = int(horizon)
-        self.discount = float(discount)
+        self.horizon = whole(horizon, f"Problem {name!r}: the horizon")
+        try:
+            self.discount = float(discount)
+        except (TypeError, ValueError):
+            raise UserError(f"Problem {name!r}: the discount {discount!r} is no number.") from None
         self.region_is_guessed = region_is_guessed
         if self.horizon < 1:
             raise UserError(f"Problem {name!r}: the horizon must be at least 1, got {horizon}.")
         if not 0 < self.discount <= 1:
             raise UserError(f"Problem {name!r}: the discount must be in (0, 1], got {discount}.")
         actions = _check_shapes(model, start, name)
-        self.state_names = state_names or _numbered("s", start.size)
-        self.action_names = action_names or _numbered("a", actions)
-        self.state_units = state_units or ("",) * start.size
-        self.action_units = action_units or ("",) * actions
-        for what, labels, size in (
-            ("state_names", self.state_names, start.size),
-            ("state_units", self.state_units, start.size),
-            ("action_names", self.action_names, actions),
-            ("action_units", self.action_units, actions),
-        ):
-            if len(labels) != size:
-                raise UserError(f"Problem {name!r}: {what} has {len(labels)} entries, not {size}.")
-        if origin.kind != "python":
+        n, m = start.size, actions
+        self.state_names = _labels(state_names, name, "state_names", n) or _numbered("s", n)
+        self.action_names = _labels(action_names, name, "action_names", m) or _numbered("a", m)
+        self.state_units = _labels(state_units, name, "state_units", n) or ("",) * n
+        self.action_units = _labels(action_units, name, "action_units", m) or ("",) * m
+        if origin.kind == "python":
+            _check_numbers(self)
+        else:
             origin = origin._replace(fingerprint=fingerprint(self))
         self.origin = origin
 
@@ -197,12 +198,49 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield str(id(value)).encode()
 
 
-def _box(box: tuple[Any, Any], shape: tuple[int, ...], name: str, what: str) -> tuple[State, State]:
+def _no_model(given: Any) -> str:
+    if isinstance(given, type) and issubclass(given, Model):
+        return f"the class {given.__name__} itself: give an object, {given.__name__}()"
+    return f"{given!r}, which is no `ilbo.Model`"
+
+
+def _vector(given: Any, name: str) -> Array:
+    try:
+        return jnp.asarray(np.asarray(given, np.float32))
+    except (TypeError, ValueError):
+        raise UserError(
+            f"Problem {name!r}: the initial state {given!r} is not a list of numbers."
+        ) from None
+    except RuntimeError as error:  # the first number that JAX sees
+        raise UserError(
+            f"JAX cannot start: {str(error).splitlines()[0]} Where JAX_PLATFORMS or a driver asks "
+            "for a device that is not there, leave the variable out."
+        ) from error
+
+
+def _labels(given: Sequence[str] | None, name: str, what: str, size: int) -> tuple[str, ...]:
+    """Names or units as a tuple; empty where none are given."""
+    if isinstance(given, str):
+        raise UserError(
+            f"Problem {name!r}: {what} is the text {given!r}; it must be a list of {size}, such as "
+            f"{[given] if size == 1 else ['...', '...']}."
+        )
+    labels = tuple(given or ())
+    for label in labels:
+        if not isinstance(label, str):
+            raise UserError(f"Problem {name!r}: {what} holds {label!r}, which is no text.")
+    if labels and len(labels) != size:
+        raise UserError(f"Problem {name!r}: {what} has {len(labels)} entries, not {size}.")
+    return labels
+
+
+def _box(box: Any, shape: tuple[int, ...], name: str, what: str) -> tuple[State, State]:
     try:  # in NumPy, where a small operation need not be compiled first
         low, high = (np.broadcast_to(np.asarray(b, np.float32), shape) for b in box)
-    except ValueError:
+    except (TypeError, ValueError):
         raise UserError(
-            f"Problem {name!r}: the {what} must be a pair (low, high) of {shape[0]} numbers each."
+            f"Problem {name!r}: the {what} must be a pair (low, high) of {shape[0]} numbers each, "
+            f"or of one number for all; it is {box!r}."
         ) from None
     if np.any(low > high):
         raise UserError(f"Problem {name!r}: the {what}'s low lies above its high.")
@@ -250,6 +288,36 @@ def _check_shapes(model: Model, state: State, name: str) -> int:
     if reward.shape != ():
         raise UserError(f"Problem {name!r}: reward must be a scalar, got shape {reward.shape}.")
     return low.shape[0]
+
+
+def _check_numbers(problem: Problem) -> None:
+    """What shapes do not tell of a model of the user's own: start, bounds, indexes."""
+    start, name, model = np.asarray(problem.initial_state), problem.name, problem.model
+    for what, (bottom, top) in (("region", problem.region), ("domain", problem.domain)):
+        for i in np.flatnonzero((start < bottom) | (start > top))[:1]:
+            raise UserError(
+                f"Problem {name!r}: the initial state has {problem.state_names[i]} = {start[i]:g}, "
+                f"outside the {what} [{bottom[i]:g}, {top[i]:g}]: the {what} must hold the start."
+            )
+    low, high = (np.asarray(bound) for bound in model.bounds(problem.initial_state))
+    for i in np.flatnonzero(~(low <= high))[:1]:
+        raise UserError(
+            f"Problem {name!r}: at the initial state, bounds gives {problem.action_names[i]} a "
+            f"lowest value of {low[i]:g} and a highest of {high[i]:g}: the lowest must come first."
+        )
+    action = jax.ShapeDtypeStruct(low.shape, jnp.float32)
+    noise = jax.ShapeDtypeStruct((model.law.size,), jnp.float32)
+    given = {"state": start, "action": action, "noise": noise, "next_state": start}
+    for method, names in (
+        (model.transition, ("state", "action", "noise")),
+        (model.reward, ("state", "action", "next_state")),
+        (model.bounds, ("state",)),
+    ):
+        if wrong := indexes.beyond(method, names, [given[argument] for argument in names]):
+            raise UserError(
+                f"Problem {name!r}: {method.__name__} {wrong}; JAX would take the last one, or "
+                "none, without a word."
+            )
 
 
 def _numbered(stem: str, count: int) -> tuple[str, ...]:

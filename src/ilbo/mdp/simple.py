@@ -1,17 +1,17 @@
-"""Policies that need no training: random, the midpoint, the model's own controller."""
+"""Policies that need no training: random, the midpoint, nothing, the model's own controller."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from ilbo.mdp import sampling
 from ilbo.mdp.bounds import within
 from ilbo.mdp.model import Model
-from ilbo.mdp.shapes import Action, State
-from ilbo.mdp.simulate import PolicyFunction
+from ilbo.mdp.shapes import Action, PolicyFunction, State
 
 
 class Midpoint(eqx.Module):
@@ -22,6 +22,16 @@ class Midpoint(eqx.Module):
     def __call__(self, state: State) -> Action:
         low, high = self.model.bounds(state)
         return within(low, high, 0.5)
+
+
+class Hold(eqx.Module):
+    """Nothing, or as little as may be: the action in the bounds that is nearest to 0."""
+
+    model: Model
+
+    def __call__(self, state: State) -> Action:
+        low, high = self.model.bounds(state)
+        return jnp.clip(jnp.zeros_like(low), low, high)
 
 
 class Random(eqx.Module):
@@ -47,5 +57,6 @@ class Heuristic(eqx.Module):
 POLICIES: dict[str, Callable[[Model], PolicyFunction]] = {
     "random": Random,
     "midpoint": Midpoint,
+    "hold": Hold,
     "heuristic": Heuristic,
 }

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from ilbo.errors import UserError
+from ilbo.errors import UserError, whole
 from ilbo.mdp.model import Model
+from ilbo.mdp.outside import NumpyPolicy, as_policy
 from ilbo.mdp.problem import Problem
-
-PolicyFunction = Callable[..., Array]
-"""state [n] → action [m]. Called with the number of steps taken so far as well where it has a true
-`timed`, and with a key as the last argument where it has a true `stochastic`."""
+from ilbo.mdp.shapes import AnyPolicy, KeyOrSeed, PolicyFunction, Whole
 
 MOST_EPISODES = 10_000_000
 """More is a slip, and would take all memory: all are simulated at once."""
@@ -50,13 +48,14 @@ def draw_noise(
     return draw(keys)
 
 
-def as_key(key: Key[Array, ""] | int) -> Key[Array, ""]:
+def as_key(key: KeyOrSeed) -> Key[Array, ""]:
     """The key itself, or the key of a seed."""
-    if not isinstance(key, int):
+    if isinstance(key, jax.Array) and not jnp.issubdtype(key.dtype, jnp.signedinteger):
         return key
-    if not 0 <= key < 2**63:
-        raise UserError(f"A seed is a whole number from 0 to 2⁶³ − 1, got {key}.")
-    return jax.random.key(key)
+    seed = whole(key, "A seed, where no JAX key is given,")
+    if not 0 <= seed < 2**63:
+        raise UserError(f"A seed is a whole number from 0 to 2⁶³ − 1, got {seed}.")
+    return jax.random.key(seed)
 
 
 def act(
@@ -73,6 +72,13 @@ def act(
     if getattr(policy, "stochastic", False):
         arguments.append(jax.random.split(key, len(states)))
     actions = jax.vmap(policy)(*arguments)
+    return into_model(model, states, actions)
+
+
+def into_model(
+    model: Model, states: Float[Array, "b n"], actions: Float[Array, "..."]
+) -> Float[Array, "b m"]:
+    """The actions clipped into the bounds; an error where they are not of the model's size."""
     low, high = jax.vmap(model.bounds)(states)
     if actions.shape != low.shape:
         raise UserError(
@@ -124,6 +130,42 @@ def roll(
     return Trajectories(*(jnp.swapaxes(x, 0, 1) for x in (states, *rest)))
 
 
+def roll_outside(
+    model: Model,
+    policy: NumpyPolicy,
+    noise: Float[Array, "horizon b k"],
+    key: Key[Array, ""],
+    starts: Float[Array, "b n"],
+) -> Trajectories:
+    """The same for a policy that is called between the steps, in Python."""
+    alive = ~jax.vmap(model.terminal)(starts)
+    visited, rest = [starts], []
+    for time, (xi, k) in enumerate(zip(noise, jax.random.split(key, len(noise)), strict=True)):
+        given = [np.full(len(starts), time)] if policy.timed else []
+        keys = [jax.random.split(k, len(starts))] if policy.stochastic else []
+        actions = policy.actions(np.array(visited[-1]), *given, *keys)
+        moved, *others, alive = _step_all(model, visited[-1], jnp.asarray(actions), xi, alive)
+        visited.append(moved)
+        rest.append(others)
+    columns = [visited, *zip(*rest, strict=True)]
+    return Trajectories(*(jnp.stack(column, axis=1) for column in columns))
+
+
+@eqx.filter_jit
+def _step_all(
+    model: Model,
+    states: Float[Array, "b n"],
+    actions: Float[Array, "..."],
+    noise: Float[Array, "b k"],
+    alive: Bool[Array, " b"],
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Next states, actions in their bounds, rewards, alive, violations; and whether it goes on."""
+    actions = into_model(model, states, actions)
+    broken = jnp.where(alive, jax.vmap(model.violations)(states, actions), 0)
+    moved, rewards, still = jax.vmap(partial(step, model))(states, actions, noise, alive)
+    return moved, actions, rewards, alive, broken, still
+
+
 class Trial(NamedTuple):
     """Noise and start states of test episodes."""
 
@@ -155,20 +197,24 @@ def returns(problem: Problem, policy: PolicyFunction, trial: Trial) -> Float[Arr
 
 def simulate(
     problem: Problem,
-    policy: PolicyFunction,
-    key: Key[Array, ""] | int,
-    episodes: int = 64,
+    policy: AnyPolicy,
+    key: KeyOrSeed,
+    episodes: Whole = 64,
     start: Any = None,
 ) -> Trajectories:
     """Simulates episodes of the exact model, all at once.
 
     Args:
         problem: What to simulate.
-        policy: state [n] → action [m], a pure function; clipped into the action bounds.
+        policy: state [n] → action [m], clipped into the action bounds; or "heuristic", "midpoint",
+            "hold", "random". A function that JAX cannot trace, such as one of NumPy arrays, and a
+            model with `predict` are called step by step in Python, which is slower.
         key: A JAX key, or a seed. Equal keys give equal noise, whatever the policy.
         episodes: How many.
         start: A start state [n], or one per episode [episodes, n]; the problem's own if None.
     """
+    policy = as_policy(problem.exact, policy)
+    episodes = whole(episodes, "The number of episodes")
     if episodes < 1:
         raise UserError(f"The number of episodes must be at least 1, got {episodes}.")
     if episodes > MOST_EPISODES:
@@ -179,4 +225,13 @@ def simulate(
     starts = jnp.broadcast_to(state, (episodes, problem.state_size))
     noise_key, policy_key = jax.random.split(as_key(key))
     noise = draw_noise(problem.exact, noise_key, (problem.horizon, episodes))
-    return roll(problem.exact, policy, noise, policy_key, starts)
+    if not isinstance(policy, NumpyPolicy):
+        try:
+            return roll(problem.exact, policy, noise, policy_key, starts)
+        except (UserError, MemoryError, jax.errors.JaxRuntimeError):
+            raise
+        except Exception:  # what tracing makes of a function of something else may be any
+            if isinstance(policy, eqx.Module):
+                raise
+        policy = NumpyPolicy(policy)
+    return roll_outside(problem.exact, policy, noise, policy_key, starts)

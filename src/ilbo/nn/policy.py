@@ -17,6 +17,7 @@ from ilbo.errors import UserError
 from ilbo.mdp.bounds import FixedBounds, into_bounds
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
+from ilbo.nn.calling import call
 from ilbo.nn.mlp import MLP
 from ilbo.nn.parameters import Parameters, fixed, unpack
 from ilbo.nn.timed import AroundPlan, TimedLayers
@@ -160,15 +161,30 @@ class Policy(eqx.Module):
         x = self.scaling(state)
         if self.horizon is None:
             return x
-        if time is None:
+        gone = jnp.asarray(time, x.dtype) / self.horizon
+        return jnp.concatenate([x, jnp.broadcast_to(gone, x.shape[:-1])[..., None]], axis=-1)
+
+    def __call__(self, state: Any, time: Any = None) -> Float[Array, "*b m"]:
+        """The action [*b, m] at a state [*b, n]: an array of JAX's or NumPy's, or a list.
+
+        A policy that sees the time is given the number of steps taken so far as well, [*b].
+        """
+        if self.timed and time is None:
             raise UserError(
                 "This policy sees the time: call it as policy(state, time), with the number of "
                 "steps taken so far."
             )
-        gone = jnp.asarray(time, x.dtype) / self.horizon
-        return jnp.concatenate([x, jnp.broadcast_to(gone, x.shape[:-1])[..., None]], axis=-1)
+        times = (time,) if self.timed else ()
+        return call(self, Policy.plain, self.scaling.center.shape[-1], state, *times)
 
-    def __call__(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "*b m"]:
+    def __hash__(self) -> int:
+        return id(self)  # `jax.jit(policy)` needs one; arrays have none
+
+    def __eq__(self, other: object) -> Any:
+        return self is other or super().__eq__(other)
+
+    def plain(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "*b m"]:
+        """The same, as its equations say, operation by operation."""
         return into_bounds(self.network(self.inputs(state, time)), *self.bounds(state))
 
 

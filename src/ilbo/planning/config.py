@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ilbo.errors import check_setting
+from ilbo.errors import check_setting, tells_unknown_settings, tidy_settings
 from ilbo.planning.estimators import ESTIMATORS, Estimator
 from ilbo.planning.estimators.estimator import NextStates
 from ilbo.planning.estimators.score import Baseline
@@ -21,6 +21,10 @@ ENDLESS = 10**9
 """Episodes that no run reaches: one that ends by the clock."""
 
 
+@tells_unknown_settings(
+    lr="policy_rate", learning_rate="policy_rate", gamma="discount", tau="target_rate",
+    batch_size="policy_batch", hidden="layers", epochs="episodes", network="policy",
+)  # fmt: skip
 @dataclass(frozen=True)
 class ILBO:
     """Settings of ILBO: by default one choice for all problems; `ILBO.paper` is the paper's."""
@@ -145,7 +149,7 @@ class ILBO:
     and exploration follow the share of the time that is gone, and results depend on the machine."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
+        tidy_settings(self)
 
         def check(good: object, name: str, wanted: str) -> None:
             check_setting(good, name, wanted, getattr(self, name))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from ilbo.errors import UserError, check_setting
+from ilbo.errors import UserError, check_setting, warn, whole
+from ilbo.mdp import probe
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.shapes import Whole
 from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.ilbo import ILBOTrainer
 from ilbo.planning.planner import Advanced, Planner, Seeds
@@ -187,7 +190,10 @@ def train(planner: Planner, hooks: Iterable[Hook] = (), *, seconds: float | None
             hook.after(moment)
         if moment.ending:
             break
-    return moment.plan()
+    plan = moment.plan()
+    if plan.fault:
+        warn(plan.fault)
+    return plan
 
 
 def _expected_episodes(planner: Planner, moment: Moment, seconds: float) -> float:
@@ -207,11 +213,11 @@ def _is_over(clock: Clock, seconds: float) -> bool:
 
 def plan(
     problem: Problem,
-    config: ILBO | None = None,
+    config: ILBO | Mapping[str, Any] | None = None,
     *,
-    seed: int = 0,
-    seeds: int | Sequence[int] | None = None,
-    episodes: int | None = None,
+    seed: Whole = 0,
+    seeds: Whole | Sequence[Whole] | None = None,
+    episodes: Whole | None = None,
     seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Plan:
@@ -219,19 +225,25 @@ def plan(
 
     Args:
         problem: What to plan for.
-        config: Settings; the defaults if None.
+        config: Settings, or a dict of those that are not the defaults.
         seed: Seed of the run, or of the first of several.
         seeds: How many runs, with seeds `seed`, `seed` + 1, ...; or their seeds.
         episodes: Training episodes of each run; the config's if None.
         seconds: Seconds to train for instead, compiling included.
         progress: Called with each test's `Record` as training goes on.
 
+    A `PlanningWarning` says where training hit a fault, which leaves the last good policy, and
+    where a problem that is not built in has no gradient to plan by.
+
     >>> problem = ilbo.make("navigation-3")
     >>> plan = ilbo.plan(problem, ilbo.ILBO(layers=(32,)), episodes=5)
     >>> plan.policy(problem.initial_state).shape
     (2,)
     """
-    config = config or ILBO()
+    config = as_settings(config)
+    if not isinstance(problem, Problem):
+        hint = f": `ilbo.make({problem!r})`" if isinstance(problem, str) else ""
+        raise UserError(f"Planning takes an `ilbo.Problem`, not {problem!r}{hint}.")
     if seconds is not None and episodes is None:
         config = replace(config, seconds=seconds)
     if seconds is not None and episodes is not None:
@@ -239,19 +251,45 @@ def plan(
     if seconds is None and episodes is None:
         seconds, episodes = config.seconds, config.episodes
     if seconds is not None:
-        check_setting(0 < seconds < math.inf, "seconds", "a positive number", seconds)
+        number = isinstance(seconds, int | float)
+        check_setting(number and 0 < seconds < math.inf, "seconds", "a positive number", seconds)
         episodes = ENDLESS
     assert episodes is not None
+    episodes = whole(episodes, "The number of episodes")
+    for remark in gradient_remarks(problem, config):
+        warn(remark)
     trainer = ILBOTrainer.of(problem, config, episodes)
     planner = Planner(trainer, successive(seed, seeds), episodes)
     return train(planner, [Tell(progress)] if progress else [], seconds=seconds)
 
 
-def successive(seed: int, seeds: int | Sequence[int] | None) -> tuple[int, ...]:
+def as_settings(config: ILBO | Mapping[str, Any] | None) -> ILBO:
+    """Settings as users give them."""
+    if config is None or isinstance(config, Mapping):
+        return ILBO(**(config or {}))
+    if not isinstance(config, ILBO):
+        raise UserError(f"Settings are an `ilbo.ILBO`, or a dict of them, not {config!r}.")
+    return config
+
+
+def gradient_remarks(problem: Problem, config: ILBO) -> list[str]:
+    """Sentences where a problem that is not built in has no gradient for planning to follow."""
+    known = problem.origin.kind == "built-in" or config.gradient.name != "pathwise"
+    return [] if known else probe.remarks(problem)
+
+
+def successive(seed: Whole, seeds: Whole | Sequence[Whole] | None) -> tuple[int, ...]:
     """The seeds from `seed` on where their number is given (one if None), or those given."""
-    if seeds is None or isinstance(seeds, int):
-        return tuple(range(seed, seed + (1 if seeds is None else seeds)))
-    return tuple(seeds)
+    if isinstance(seeds, Iterable) and not isinstance(seeds, str):
+        chosen = tuple(whole(one, "A seed") for one in seeds)
+    else:
+        first = whole(seed, "A seed")
+        count = 1 if seeds is None else whole(seeds, "The number of seeds")
+        chosen = tuple(range(first, first + count))
+    for one in chosen:
+        if not 0 <= one < 2**32:
+            raise UserError(f"A seed is a whole number from 0 to 2³² − 1, got {one}.")
+    return chosen
 
 
 def _reason_to_stop(hooks: Iterable[Hook], moment: Moment) -> str | None:

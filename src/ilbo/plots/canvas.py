@@ -68,8 +68,8 @@ def dress(ax: Axes, title: str = "", x: str = "", y: str = "") -> None:
 
 
 def thousands(value: float, _position: object = None) -> str:
-    """A tick: 1,234 or −0.25, with a true minus sign."""
-    digits = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.6g}"
+    """A tick: 1,234 or 1,234.5 or −0.25, with a true minus sign."""
+    digits = f"{round(value, 6):,}".removesuffix(".0") if abs(value) >= 100 else f"{value:.6g}"
     return digits.replace("-", "−")
 
 

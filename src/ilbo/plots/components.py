@@ -1,20 +1,28 @@
-"""Any problem: one small panel for each component of the state and of the action."""
+"""Any problem: one small panel for each component of the state and of the action that varies, and
+for each further quantity that the model lets be observed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
+from jaxtyping import Float
 
+from ilbo.errors import UserError
 from ilbo.plots.canvas import (
     BLUE,
+    GREEN,
     ORANGE,
     band,
     band_handles,
     dress,
     heading,
     legend_below,
+    new_figure,
     quantiles,
+    thousands,
 )
 from ilbo.plots.grid import MOST, columns_for
 
@@ -25,41 +33,101 @@ if TYPE_CHECKING:
     from ilbo.mdp.simulate import PolicyFunction, Trajectories
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """Components that are drawn alike."""
+
+    what: str
+    levels: Float[np.ndarray, "5 steps k"]
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    color: str
+    style: dict[str, str]
+
+    @property
+    def varying(self) -> list[int]:
+        """The components that are not one number throughout."""
+        known = np.isfinite(self.levels)
+        highest = np.where(known, self.levels, -np.inf).max(axis=(0, 1))
+        lowest = np.where(known, self.levels, np.inf).min(axis=(0, 1))
+        size = np.maximum(np.abs(highest), np.abs(lowest))
+        return [int(i) for i in np.flatnonzero(highest - lowest > 1e-6 * size)]
+
+
 def draw(
     problem: Problem, policy: PolicyFunction, simulated: Trajectories, title: str | None
 ) -> Figure:
-    from ilbo.plots.canvas import new_figure
-
-    alive = np.asarray(simulated.alive)
-    states = quantiles(np.asarray(simulated.states))
-    actions = quantiles(np.asarray(simulated.actions), alive)
-    kinds = [
-        (states, problem.state_names, problem.state_units, BLUE, ""),
-        (actions, problem.action_names, problem.action_units, ORANGE, "steps-post"),
-    ]
-    shown = [min(len(names), MOST) for _, names, *_ in kinds]
-    columns = max(map(columns_for, shown))
-    rows = [-(-count // columns) for count in shown]
+    kinds = _kinds(problem, simulated)
+    varying = [kind.varying for kind in kinds]
+    if not any(varying):
+        varying = [list(range(len(kind.names))) for kind in kinds]
+    shown = [places[:MOST] for places in varying]
+    columns = max(columns_for(len(places)) for places in shown if places)
+    rows = [-(-len(places) // columns) for places in shown]
     figure = new_figure(max(5.4, 2.5 * columns + 0.4), 1.6 * sum(rows) + 0.9)
-    left_out = [
-        f"{len(names) - count} more {what}"
-        for (_, names, *_), count, what in zip(kinds, shown, ("states", "actions"), strict=True)
-        if len(names) > count
-    ]
-    which = f" ({' and '.join(left_out)} not shown)" if left_out else ""
-    heading(figure, title, f"{problem.name}: states and actions{which}")
+    heading(figure, title, f"{problem.name}: states and actions{_left_out(kinds, varying, shown)}")
     layout = figure.add_gridspec(sum(rows), columns)
-    for (levels, names, units, color, style), count, row in zip(
-        kinds, shown, (0, rows[0]), strict=True
-    ):
-        for i in range(count):
-            down, across = divmod(i, columns)
+    row = 0
+    for kind, places, height in zip(kinds, shown, rows, strict=True):
+        for place, i in enumerate(places):
+            down, across = divmod(place, columns)
             ax = figure.add_subplot(layout[row + down, across])
-            lowest = i + columns >= count
-            dress(ax, names[i], "step" if lowest else "", units[i])
-            steps = np.arange(levels.shape[1])
-            band(ax, steps, levels[..., i], color, **({"drawstyle": style} if style else {}))
+            lowest = place + columns >= len(places)
+            dress(ax, kind.names[i], "step" if lowest else "", kind.units[i])
+            steps = np.arange(kind.levels.shape[1])
+            band(ax, steps, kind.levels[..., i], kind.color, **kind.style)
             ax.set_xlim(0, problem.horizon)
-    handles = band_handles(BLUE)
-    legend_below(figure, handles)
+        row += height
+    legend_below(figure, band_handles(BLUE))
     return figure
+
+
+def _kinds(problem: Problem, simulated: Trajectories) -> list[_Kind]:
+    alive = np.asarray(simulated.alive)
+    states, actions = np.asarray(simulated.states), np.asarray(simulated.actions)
+    stepped = {"drawstyle": "steps-post"}
+    names, units = problem.state_names, problem.state_units
+    kinds = [_Kind("states", quantiles(states), names, units, BLUE, {})]
+    names, units = problem.action_names, problem.action_units
+    kinds.append(_Kind("actions", quantiles(actions, alive), names, units, ORANGE, stepped))
+    observed = _observed(problem, simulated)
+    if observed:
+        values = np.stack(list(observed.values()), axis=-1)
+        names, units = tuple(observed), ("",) * len(observed)
+        kinds.append(_Kind("quantities", quantiles(values, alive), names, units, GREEN, stepped))
+    return kinds
+
+
+def _observed(
+    problem: Problem, simulated: Trajectories
+) -> dict[str, Float[np.ndarray, "episodes horizon"]]:
+    """What the model's `observe` gives at every step."""
+    look = jax.jit(jax.vmap(jax.vmap(problem.exact.observe)))
+    found = look(simulated.states[:, :-1], simulated.actions)
+    for name, values in found.items():
+        if values.ndim != 2:
+            raise UserError(
+                f"{type(problem.exact).__name__}.observe gives {name!r} the shape "
+                f"{values.shape[2:]}: each quantity must be a scalar."
+            )
+    return {name: np.asarray(values, float) for name, values in found.items()}
+
+
+def _left_out(kinds: list[_Kind], varying: list[list[int]], shown: list[list[int]]) -> str:
+    """What has no panel: what never changes, with its value, and what there is no room for."""
+    still = [
+        f"{kind.names[i]} = {thousands(float(kind.levels[2, 0, i]))}"
+        for kind, places in zip(kinds, varying, strict=True)
+        for i in range(len(kind.names))
+        if i not in places
+    ]
+    words = []
+    if still:
+        few = ", ".join(still[:3]) + (f" and {len(still) - 3} more" if len(still) > 3 else "")
+        words.append(f"constant: {few}")
+    words += [
+        f"{len(places) - len(drawn)} more {kind.what} not shown"
+        for kind, places, drawn in zip(kinds, varying, shown, strict=True)
+        if len(places) > len(drawn)
+    ]
+    return f" ({'; '.join(words)})" if words else ""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ilbo.mdp.problem import Problem
-    from ilbo.mdp.simulate import PolicyFunction
+    from ilbo.mdp.simulate import PolicyFunction, Trajectories
     from ilbo.planning.records import Record
 
 
@@ -48,7 +48,8 @@ def trajectories(
     """Simulates the policy from the problem's own start and draws what happens.
 
     Navigation gets a map, HVAC its rooms against the comfort band, Reservoir its levels against
-    their bounds; any other problem a small panel for each component.
+    their bounds; a model with a `draw` of its own that picture; any other problem a small panel for
+    each component that varies, and for each quantity of its `observe`.
     """
     save(draw_trajectories(problem, policy, episodes, seed, title), path)
 
@@ -81,6 +82,7 @@ def draw_trajectories(
     from ilbo.builtin.navigation import Navigation
     from ilbo.builtin.reservoirs import Reservoir
     from ilbo.mdp.evaluate import summarise
+    from ilbo.mdp.model import Model
     from ilbo.mdp.simulate import simulate
     from ilbo.plots import components, hvac, navigation, reservoir
 
@@ -90,4 +92,18 @@ def draw_trajectories(
     )
     simulated = simulate(problem, policy, seed, episodes)
     summarise(problem, simulated)  # says so where a number is not finite
+    if type(problem.exact).draw is not Model.draw:
+        return _drawn_by_itself(problem, simulated, title)
     return drawer.draw(problem, policy, simulated, title)
+
+
+def _drawn_by_itself(problem: Problem, simulated: Trajectories, title: str | None) -> Figure:
+    """The picture of a model that has a `draw` of its own."""
+    from ilbo.plots.canvas import dress, heading, new_figure
+
+    figure = new_figure(6.4, 4.0)
+    heading(figure, title, problem.name)
+    axes = figure.subplots()
+    dress(axes, x="step")
+    problem.exact.draw(axes, simulated)
+    return figure

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ilbo.mdp.numbers import interval, number
 from ilbo.mdp.ranking import rank
+from ilbo.plots.outcome import draw_curves
 from ilbo.registry.identity import same
 from ilbo.report import parts
 from ilbo.report.entry import Entry
@@ -22,7 +23,35 @@ def comparison(entries: Sequence[Entry]) -> str:
                 break
         else:
             groups.append([entry])
-    return "<h2>Comparison</h2>" + "".join(map(_group, groups))
+    pieces = [_group(group) + _curves(group, i) + _changes(group) for i, group in enumerate(groups)]
+    return "<h2>Comparison</h2>" + "".join(pieces)
+
+
+def _curves(entries: list[Entry], place: int) -> str:
+    """All runs of a problem in one picture."""
+    histories = {entry.name: entry.run.history for entry in entries if any(entry.run.history)}
+    if len(histories) < 2:
+        return ""
+    caption = "Mean return of the test episodes, the same for all runs; the mean of a run's seeds."
+    picture = parts.picture(draw_curves(histories), f"k{place}", "Learning curves", caption)
+    return parts.card("Learning curves", picture)
+
+
+def _changes(entries: list[Entry]) -> str:
+    """The settings in which the runs of a problem differ."""
+    if len(entries) < 2:
+        return ""
+    settings = [entry.run.config.to_dict() for entry in entries]
+    names = dict.fromkeys(name for values in settings for name in values)
+    rows = [
+        [f"<code>{name}</code>", *(parts.setting(values.get(name)) for values in settings)]
+        for name in names
+        if any(values.get(name) != settings[0].get(name) for values in settings)
+    ]
+    if not rows:
+        return parts.card("Settings", parts.remark("All runs have the same settings."))
+    columns = ["setting", *(entry.name for entry in entries)]
+    return parts.card("Settings that differ", parts.table(columns, rows))
 
 
 def _group(entries: list[Entry]) -> str:

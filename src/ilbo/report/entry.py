@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from ilbo.mdp.evaluate import Evaluation
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.yardstick import Returns, Yardstick, against, yardsticks
 from ilbo.nn.policy import Policy
 from ilbo.planning.ilbo import count_samples
 from ilbo.planning.records import Samples
@@ -28,6 +29,12 @@ class Entry:
     evaluations: list[Evaluation]
     """The final policy of each seed on fresh trajectories; none where there is no problem."""
     limit: float | None
+    others: dict[str, Returns]
+    """What yardsticks earn on the same trajectories."""
+
+    @property
+    def yardsticks(self) -> list[Yardstick]:
+        return against(self.each, self.others) if self.evaluations else []
 
     @property
     def each(self) -> list[Float[np.ndarray, " episodes"]]:
@@ -67,7 +74,7 @@ def look_into(
     if problem is None and run.description.get("origin") != "python":
         problem = run.problem()
     if problem is None:
-        return Entry(run, name, None, [], [], None)
+        return Entry(run, name, None, [], [], None, {})
     trained = any(run.history)
     policies = run.policies(problem) if trained else []
     evaluations = evaluate_fresh(problem, policies, episodes)
@@ -79,4 +86,5 @@ def look_into(
 
             limits[key] = hindsight(problem, fresh_key()).mean
         limit = limits[key]
-    return Entry(run, name, problem, policies, evaluations, limit)
+    others = yardsticks(problem, fresh_key(), episodes) if trained else {}
+    return Entry(run, name, problem, policies, evaluations, limit, others)

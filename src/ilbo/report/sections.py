@@ -6,8 +6,12 @@ import numpy as np
 
 from ilbo import plots
 from ilbo.mdp.numbers import interval, number
+from ilbo.mdp.simulate import simulate
+from ilbo.mdp.yardstick import WORDS, Yardstick
 from ilbo.planning.config import ILBO
 from ilbo.planning.records import Samples
+from ilbo.plots.outcome import draw_outcome
+from ilbo.plots.pictures import PICTURE_SEED
 from ilbo.report import parts
 from ilbo.report.entry import Entry
 from ilbo.runs.saved import SavedRun
@@ -26,6 +30,8 @@ def section(entry: Entry, place: int, several: bool) -> str:
             )
         )
     pieces.append(_tiles(entry))
+    if entry.yardsticks:
+        pieces.append(parts.card("Against simple policies", _yardsticks(entry)))
     if len(run.seeds) > 1 and entry.evaluations:
         pieces.append(parts.card("Seeds", _seeds(entry)))
     pieces += _pictures(entry, f"p{place}")
@@ -63,6 +69,47 @@ def _tiles(entry: Entry) -> str:
     return parts.tiles(tiles)
 
 
+def _yardsticks(entry: Entry) -> str:
+    """How the policy does against the problem's controller and the best of the simple policies."""
+    rows = [
+        [
+            WORDS[one.policy],
+            number(one.mean),
+            f"{number(one.difference)} {interval(*one.ci95) if one.ci95 else ''}",
+            _verdict(one),
+        ]
+        for one in entry.yardsticks
+    ]
+    columns = ["", "its mean return", "the policy minus it, 95 %", "the policy is"]
+    return parts.table(columns, rows, numeric=(1, 2)) + parts.remark(
+        "On the same fresh trajectories, so differences are paired. Of the middle of the bounds, "
+        "the action nearest to 0 and random actions, the best is shown."
+    )
+
+
+def _verdict(yardstick: Yardstick) -> str:
+    low, high = yardstick.ci95 or (-np.inf, np.inf)
+    return "better" if low > 0 else "worse" if high < 0 else "not clearly better or worse"
+
+
+def _outcome(entry: Entry, prefix: str) -> str:
+    """The distribution of returns, and the reward over time."""
+    assert entry.problem is not None
+    policy, first = entry.policies[0], entry.evaluations[0]
+    simulated = simulate(entry.problem, policy, PICTURE_SEED, 64)
+    returns = {"the policy": first.discounted_returns}
+    returns |= {WORDS[name]: other for name, other in entry.others.items()}
+    whose = f" of seed {entry.run.seeds[0]}" if len(entry.run.seeds) > 1 else ""
+    tail = ", ".join(f"{q:.0%} {number(x)}" for q, x in first.quantiles().items())
+    figure = draw_outcome(returns, np.asarray(simulated.rewards), title="")
+    caption = (
+        f"Returns of {first.episodes:,} fresh episodes of the final policy{whose}: quantiles "
+        f"{tail}; the worst tenth earns {number(first.cvar(0.1))} in the mean. Rewards of 64 "
+        "episodes: median, half of them, nine in ten."
+    )
+    return parts.card("What it earns", parts.picture(figure, f"{prefix}o", "Returns", caption))
+
+
 def _seeds(entry: Entry) -> str:
     best = (entry.run.result or {}).get("best_means")
     rows = [
@@ -96,6 +143,7 @@ def _pictures(entry: Entry, prefix: str) -> list[str]:
         )
     ]
     if entry.problem is not None:
+        pieces.append(_outcome(entry, prefix))
         whose = f" of seed {run.seeds[0]}" if len(run.seeds) > 1 else ""
         pieces.append(
             parts.card(

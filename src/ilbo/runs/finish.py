@@ -7,6 +7,7 @@ import io
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ilbo.mdp.yardstick import yardsticks
 from ilbo.nn.policy import Policy
 from ilbo.planning.networks import policy_maker
 from ilbo.planning.planner import Planner
@@ -47,5 +48,6 @@ def get_ready(planner: Planner) -> None:
             training.result()  # which is wanted first
         policy = Policy.blank(planner.problem, policy_maker(planner.problem, planner.config))
         results.evaluate_fresh(planner.problem, [policy])
+        yardsticks(planner.problem, results.fresh_key(), results.FRESH_EPISODES)
         figure = pictures.draw_trajectories(planner.problem, policy, results.FRESH_EPISODES)
         save(figure, io.BytesIO(), "png")

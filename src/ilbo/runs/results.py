@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from jaxtyping import Array, Key
 from ilbo.mdp.evaluate import Evaluation, evaluate
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import PolicyFunction
+from ilbo.mdp.yardstick import Yardstick, against, yardsticks
 from ilbo.planning.records import Plan
 
 FRESH_EPISODES = 2048
@@ -44,6 +46,12 @@ def evaluate_fresh(
 ) -> list[Evaluation]:
     """Each policy on the same fresh trajectories from the problem's own start."""
     return [evaluate(problem, policy, fresh_key(), episodes) for policy in policies]
+
+
+def compare_fresh(problem: Problem, final: Sequence[Evaluation]) -> list[Yardstick]:
+    """Policies that were evaluated on fresh trajectories against the yardsticks on the same."""
+    others = yardsticks(problem, fresh_key(), final[0].episodes)
+    return against([evaluation.discounted_returns for evaluation in final], others)
 
 
 def over_seeds(evaluations: Sequence[Evaluation]) -> dict[str, float]:
@@ -92,6 +100,8 @@ def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation])
         "episodes": samples.episodes,
         "test_episodes": final[0].episodes,
         "violations": float(np.mean([evaluation.violations for evaluation in final])),
+        "cvar10": float(np.mean([evaluation.cvar(0.1) for evaluation in final])),
+        "yardsticks": [dataclasses.asdict(y) for y in compare_fresh(plan.problem, final)],
         "seconds": round(plan.seconds, 2),
         "compile_seconds": round(plan.compile_seconds, 2),
         "transitions": samples.transitions,

@@ -1,0 +1,90 @@
+"""Policies that JAX cannot trace: NumPy controllers, models of other libraries, solvers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ilbo.errors import UserError, suggest
+from ilbo.mdp.model import Model
+from ilbo.mdp.simple import POLICIES
+
+
+class NumpyPolicy:
+    """A controller that is called with NumPy arrays, outside of compiled programs.
+
+    `ilbo.simulate`, `evaluate` and `compare` take such controllers as they are. To wrap one by hand
+    serves to say that it takes all states at once (`batch`), or that it is not to be traced though
+    it could be, such as a controller that remembers something from call to call.
+
+    Args:
+        controller: state [n] → action [m].
+        batch: Whether it maps states [episodes, n] to actions [episodes, m] instead.
+    """
+
+    def __init__(self, controller: Callable[..., Any], *, batch: bool = False):
+        if not callable(controller):
+            raise UserError(f"A policy is a function of the state; {controller!r} is none.")
+        self.controller, self.batch = controller, batch
+        self.timed = bool(getattr(controller, "timed", False))
+        self.stochastic = bool(getattr(controller, "stochastic", False))
+
+    def __call__(self, state: Any, *rest: Any) -> np.ndarray:
+        """The action [m] at a state [n]."""
+        if self.batch:
+            return self.actions(np.array(state)[None], *(np.array(x)[None] for x in rest))[0]
+        return np.asarray(self.controller(np.array(state), *rest))
+
+    def actions(self, states: Float[np.ndarray, "b n"], *rest: Any) -> np.ndarray:
+        """The actions [b, m]; `rest` are further arguments of the controller, [b] each."""
+        if self.batch:
+            found = self.controller(states, *rest)
+        else:
+            found = [self.controller(*one) for one in zip(states, *rest, strict=True)]
+        try:
+            return np.asarray(found, np.float32)
+        except (TypeError, ValueError):
+            raise UserError(
+                "The policy returns something else than an action, a list of numbers of one size: "
+                f"{found[0] if isinstance(found, list) else found!r}."
+            ) from None
+
+
+def as_policy(model: Model, policy: Any) -> Any:
+    """What a user gave as a policy, as something that can be called with a state.
+
+    A name stands for a simple policy; an object with `predict`, such as a model of
+    Stable-Baselines3, is asked for its predictions.
+    """
+    if isinstance(policy, str):
+        if policy not in POLICIES:
+            hint = suggest(policy, POLICIES, f"there are: {', '.join(POLICIES)}.")
+            raise UserError(f"There is no policy of the name {policy!r}; {hint}")
+        return POLICIES[policy](model)
+    if callable(policy):
+        return policy
+    if callable(getattr(policy, "predict", None)):
+        return NumpyPolicy(_prediction(policy.predict), batch=True)
+    raise UserError(
+        f"A policy is a function of the state, or one of {', '.join(POLICIES)}; {policy!r} is none."
+    )
+
+
+def _prediction(predict: Callable[..., Any]) -> Callable[..., Any]:
+    """states [b, n] → actions [b, m]."""
+    try:
+        has_mode = "deterministic" in inspect.signature(predict).parameters
+    except (TypeError, ValueError):
+        has_mode = False
+    mode = {"deterministic": True} if has_mode else {}
+
+    def actions(states: np.ndarray) -> np.ndarray:
+        found = predict(states, **mode)
+        found = np.asarray(found[0] if isinstance(found, tuple) else found)
+        return found[:, None] if found.ndim == 1 else found
+
+    return actions
