@@ -111,8 +111,9 @@ def _pictures(entry: Entry, prefix: str) -> list[str]:
     else:
         pieces.append(
             parts.warning(
-                "The problem is a model of your own, so its trajectories are drawn only from "
-                "Python: <code>ilbo.report.write_report(..., problem=...)</code>."
+                "The problem is a model of your own, so its trajectories are drawn where it is "
+                "named: <code>ilbo report --problem FILE.py:NAME</code>, or in Python "
+                "<code>ilbo.Run(..., problem=...).report()</code>."
             )
         )
     pieces.append(
