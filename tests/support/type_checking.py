@@ -9,11 +9,14 @@ check = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 SOURCE = Path(__file__).parents[2] / "src"
 UNCHECKED = (
+    "ilbo.api",
     "ilbo.cli",
     "ilbo.experiments",
     "ilbo.mdp.laws.product",
     "ilbo.baselines.config",
     "ilbo.planning.config",
+    "ilbo.planning.stopping",
+    "ilbo.runs.further",
     *(f"ilbo.planning.estimators.{name}" for name in ("estimator", "pathwise", "score")),
     "ilbo.planning.estimators.critic_only",
 )

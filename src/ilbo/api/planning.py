@@ -19,7 +19,6 @@ from ilbo.planning import loop
 from ilbo.planning.config import ILBO
 from ilbo.planning.ilbo import ILBOTrainer
 from ilbo.planning.loop import Hook, Moment, Start, StopWhen, Tell
-from ilbo.planning.networks import policy_maker
 from ilbo.planning.planner import Planner
 from ilbo.planning.records import Plan, Progress
 from ilbo.planning.stopping import rules
@@ -84,7 +83,7 @@ def plan(
     hooks = rules(patience, target)
     first = None
     if warm_start is not None:
-        first = earlier_policy(warm_start, problem, policy_maker(config or ILBO()))
+        first = earlier_policy(warm_start, problem, getattr(config, "policy", None))
         hooks.append(WarmStart(first))
     by_clock = seconds if episodes is not None else (seconds or getattr(config, "seconds", None))
     writing = None
@@ -148,7 +147,7 @@ def resume(
         if asked:
             folder.prolong(longer)
         ended = [StopWhen(lambda: True, "finished")] if longer.result is not None else []
-        hooks = [*ended, *hooks_of(longer, owner, policy_maker(config)), *watching]
+        hooks = [*ended, *hooks_of(longer, owner), *watching]
         found = loop.train(planner, [Recorder(folder), *hooks], seconds=config.seconds)
         if found.is_finished and longer.result is None:
             finish(folder, found)

@@ -146,7 +146,7 @@ class Command:
         longer = prolonged(saved, length) if length else saved
         if longer.result is not None:
             note(f"The run in {path} has finished; --episodes trains it further.")
-            self._show(saved.result or {}, path)
+            self._show(saved.result or {}, saved)
             return 0
         if self.problem is not None:
             problem = ilbo.make(self.problem, self.instance, arguments_of(self.arguments))
@@ -183,7 +183,7 @@ class Command:
         except WriteError as error:
             note(
                 f"ilbo: {error} What was saved before is kept: make room, then go on with "
-                f"`ilbo plan --resume {folder.path}`."
+                f"`ilbo plan --resume {saved.on_command_line}`."
             )
             return 1
 
@@ -224,23 +224,23 @@ class Command:
             of = f" of {planner.episodes}" if seconds is None else ""
             note(
                 f"ilbo: stopped after {plan.episode}{of} episodes; go on with "
-                f"`ilbo plan --resume {folder.path}`."
+                f"`ilbo plan --resume {saved.on_command_line}`."
             )
             return interruption.exit_code
         if plan.ending in ENDED_EARLY:
             note(f"ilbo: ended after {plan.episode} episodes: {ENDED_EARLY[plan.ending]}.")
         from ilbo.runs.finish import finish
 
-        self._show(finish(folder, plan), folder.path)
+        self._show(finish(folder, plan), saved)
         return 0
 
-    def _show(self, result: dict[str, Any], path: Path) -> None:
+    def _show(self, result: dict[str, Any], saved: SavedRun) -> None:
         from ilbo.cli.output import print_json, print_table, say
         from ilbo.mdp.numbers import precise, precise_interval
         from ilbo.runs.layout import CURVE, TRAJECTORIES, relative
 
         if self.json:
-            print_json({**result, "out": str(path)})
+            print_json({**result, "out": str(saved.path)})
             return
         mean, std = precise(result["mean"]), precise(result["std"])
         if "seeds" in result:
@@ -278,8 +278,8 @@ class Command:
                 )
             ],
         )
-        say(f"saved in {relative(path)}; pictures: {CURVE}, {TRAJECTORIES}")
-        say(f"next: ilbo evaluate {relative(path)}, ilbo report {relative(path)}")
+        say(f"saved in {relative(saved.path)}; pictures: {CURVE}, {TRAJECTORIES}")
+        say(f"next: ilbo evaluate {saved.on_command_line}, ilbo report {saved.on_command_line}")
 
 
 def _get_ready(planner: Planner) -> None:

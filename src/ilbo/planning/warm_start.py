@@ -86,7 +86,8 @@ def _place(seed: SeedState, parameters: Any) -> SeedState:
     def like(leaf: Any, new: Any) -> Any:
         # A copy for each place: training uses up the arrays that it is given.
         copy = jnp.array(np.broadcast_to(np.asarray(new), leaf.shape), leaf.dtype)
-        return jax.device_put(copy, leaf.sharding)
+        # One that is bound to a device without need would have the program compiled again.
+        return jax.device_put(copy, leaf.sharding) if leaf.committed else copy
 
     places = parts(seed)
     return eqx.tree_at(parts, seed, tuple(jax.tree.map(like, p, parameters) for p in places))

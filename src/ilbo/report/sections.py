@@ -22,7 +22,7 @@ def section(entry: Entry, place: int, several: bool) -> str:
         pieces.append(
             parts.warning(
                 "This run has not finished. Go on with it by "
-                f"<code>ilbo plan --resume {parts.text(run.path)}</code>."
+                f"<code>ilbo plan --resume {parts.text(run.on_command_line)}</code>."
             )
         )
     pieces.append(_tiles(entry))

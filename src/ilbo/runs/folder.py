@@ -200,7 +200,9 @@ def _refuse_if_taken(path: Path) -> None:
     if is_run(path):
         held = read_run(path)
         state = "a finished" if held.result else "an unfinished"
-        go_on = "" if held.result else f"go on with it by `ilbo plan --resume {path}`, "
+        go_on = (
+            "" if held.result else f"go on with it by `ilbo plan --resume {held.on_command_line}`, "
+        )
         raise UserError(
             f"The folder {str(path)!r} holds {state} run of {held.description['name']}: {go_on}"
             "choose another --out, or replace it with --overwrite."

@@ -58,13 +58,13 @@ def prolonged(saved: SavedRun, given: dict[str, Any]) -> SavedRun:
     )
 
 
-def hooks_of(saved: SavedRun, problem: Problem, make: Maker | None = None) -> list[Hook]:
+def hooks_of(saved: SavedRun, problem: Problem) -> list[Hook]:
     """What ends a run early, and what it begins with where it has no checkpoint yet."""
     keys = saved.run_keys
     found = rules(keys.get("patience"), keys.get("target"), keys.get("further_from", 0))
     first = saved.path / WARM_START
     if first.exists() and not (saved.path / CHECKPOINT).exists():
-        found.append(WarmStart(read_policy(first, problem, make, of_same_sizes=True)))
+        found.append(WarmStart(read_policy(first, problem, of_same_sizes=True)))
     return found
 
 

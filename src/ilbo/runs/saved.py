@@ -16,7 +16,7 @@ from ilbo.planning.config import ILBO
 from ilbo.planning.records import Record
 from ilbo.registry.identity import check_description, check_same, rebuild, same
 from ilbo.runs import results, settings
-from ilbo.runs.layout import CONFIG, FORMAT, META, METRICS, RESULT, is_run, seed_folders
+from ilbo.runs.layout import CONFIG, FORMAT, META, METRICS, RESULT, is_run, relative, seed_folders
 from ilbo.runs.source import Source, refuse_to_run
 from ilbo.storage.files import read_json, read_text
 from ilbo.storage.policyfile import BEST, FINAL, read_header, read_policy
@@ -45,6 +45,11 @@ class SavedRun:
     @property
     def name(self) -> str:
         return self.path.name
+
+    @property
+    def on_command_line(self) -> str:
+        """The folder as an argument of `ilbo`, with what lets its problem be built again."""
+        return f"{relative(self.path)} --trust" if self.source else relative(self.path)
 
     def problem(self, trust: bool = False) -> Problem:
         """The problem, built again; one in a Python file only where that may be run."""
