@@ -8,35 +8,9 @@ import jax.numpy as jnp
 
 import ilbo
 
-PRICES = jnp.array(
-    [
-        42,
-        38,
-        35,
-        33,
-        33,
-        36,
-        48,
-        67,
-        78,
-        72,
-        61,
-        52,
-        45,
-        40,
-        38,
-        41,
-        53,
-        74,
-        95,
-        99,
-        88,
-        70,
-        57,
-        48,
-    ],
-    jnp.float32,
-)
+NIGHT_AND_MORNING = [42.0, 38, 35, 33, 33, 36, 48, 67, 78, 72, 61, 52]
+AFTERNOON_AND_EVENING = [45.0, 40, 38, 41, 53, 74, 95, 99, 88, 70, 57, 48]
+PRICES = jnp.array(NIGHT_AND_MORNING + AFTERNOON_AND_EVENING)
 """Usual price in €/MWh at each hour of the day."""
 
 
