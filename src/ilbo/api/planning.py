@@ -235,9 +235,7 @@ class _Compiling(Hook):
     """Says so on standard error where the first segment lets one wait."""
 
     def __init__(self) -> None:
-        self.timer = threading.Timer(
-            SILENCE, note, ["ilbo: compiling; what is compiled is kept for the next time ..."]
-        )
+        self.timer = threading.Timer(SILENCE, self._tell)
         self.timer.daemon = True
 
     def __enter__(self) -> _Compiling:
@@ -247,7 +245,12 @@ class _Compiling(Hook):
         self.timer.cancel()
 
     def begin(self, planner: Planner) -> None:
+        self.program = planner.prepare()
         self.timer.start()
 
     def after(self, moment: Moment) -> None:
         self.timer.cancel()
+
+    def _tell(self) -> None:
+        if self.program is None or not self.program.done():
+            note("ilbo: compiling; what is compiled is kept for the next time ...")
