@@ -12,6 +12,8 @@ from ilbo.version import __version__
 from ilbo.xla import avoid_wrong_sums
 
 if TYPE_CHECKING:
+    from ilbo.api.planning import plan, resume
+    from ilbo.api.run import Run
     from ilbo.builtin.catalogue import problems
     from ilbo.builtin.reservoirs import reservoir
     from ilbo.errors import DensityError, PlanningWarning, UserError
@@ -26,15 +28,17 @@ if TYPE_CHECKING:
     from ilbo.mdp.simulate import Trajectories, simulate
     from ilbo.planning.config import ILBO
     from ilbo.planning.estimators import Estimator
-    from ilbo.planning.loop import Hook, plan, train
+    from ilbo.planning.loop import Hook, train
     from ilbo.planning.planner import Planner
-    from ilbo.planning.records import Plan, Record
+    from ilbo.planning.records import STOP, Plan, Record
     from ilbo.planning.trainer import Trainer
     from ilbo.registry.names import make
     from ilbo.runs.loading import load_policy
     from ilbo.storage.policyfile import save_policy
 
 _HOMES = {
+    "api.planning": ("plan", "resume"),
+    "api.run": ("Run",),
     "builtin.catalogue": ("problems",),
     "builtin.reservoirs": ("reservoir",),
     "registry.names": ("make",),
@@ -47,9 +51,9 @@ _HOMES = {
     "mdp.laws.gaussian": ("Gaussian",),
     "mdp.laws.law": ("Law",),
     "mdp.laws.product": ("Product",),
-    "planning.loop": ("Hook", "plan", "train"),
+    "planning.loop": ("Hook", "train"),
     "planning.planner": ("Planner",),
-    "planning.records": ("Plan", "Record"),
+    "planning.records": ("STOP", "Plan", "Record"),
     "planning.estimators": ("Estimator",),
     "planning.trainer": ("Trainer",),
     "runs.loading": ("load_policy",),

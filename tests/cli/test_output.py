@@ -7,9 +7,9 @@ import sys
 import pytest
 from tiny_rddl import write
 
+from ilbo.api.progress import TrainingProgress
 from ilbo.cli.main import main
 from ilbo.cli.output import note, print_table, printable
-from ilbo.cli.progress import TrainingProgress
 
 SIMULATE = ["simulate", "navigation-3", "--episodes", "2"]
 

@@ -11,10 +11,10 @@ import pytest
 import tiny_runs
 
 import ilbo
+from ilbo.api.progress import TrainingProgress
 from ilbo.cli import fields
 from ilbo.cli import plan as cli_plan
 from ilbo.cli.main import main, parse
-from ilbo.cli.progress import TrainingProgress
 from ilbo.planning.config import GROUPS
 from ilbo.planning.records import Record
 from ilbo.plots import pictures

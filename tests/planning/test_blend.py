@@ -115,7 +115,8 @@ class DeadZone(tiny_runs.Drift):
 def test_a_policy_in_a_dead_zone_learns_by_the_critics_slope(share, learns):
     config = dataclasses.replace(
         tiny_runs.CONFIG, critic_share=share, layers=(32,), critic_store=4000, policy_store=400,
-        policy_batch=16, evaluate_every=200, critic_batch=32, guard=0, own_start=1.0, inward=0.0, parallel=1,
+        policy_batch=16, evaluate_every=200, critic_batch=32, guard=0, own_start=1.0, inward=0.0,
+        parallel=1,
     )  # fmt: skip
     plan = ilbo.plan(tiny_runs.problem(DeadZone()), config, episodes=400)
     first = float(plan.policy(jnp.ones(1))[0])

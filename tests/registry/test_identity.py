@@ -61,7 +61,7 @@ def test_describing_builds_nothing(monkeypatch, tiny):
     def refuse(*_):
         raise AssertionError("built again")
 
-    monkeypatch.setattr(identity, "make", refuse)
+    monkeypatch.setattr(identity, "named", refuse)
     monkeypatch.setattr(catalogue, "built_in", refuse)
     assert describe(navigation)["origin"] == "built-in"
     assert describe(tiny)["origin"] == "rddl"

@@ -9,6 +9,7 @@ check = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 SOURCE = Path(__file__).parents[2] / "src"
 UNCHECKED = (
+    "ilbo.api",
     "ilbo.cli",
     "ilbo.experiments",
     "ilbo.mdp.laws.product",
@@ -16,6 +17,8 @@ UNCHECKED = (
     "ilbo.baselines.config",
     "ilbo.planning.config",
     "ilbo.planning.loop",
+    "ilbo.planning.stopping",
+    "ilbo.runs.further",
     *(f"ilbo.planning.estimators.{name}" for name in ("estimator", "pathwise", "score")),
     "ilbo.planning.estimators.critic_only",
 )

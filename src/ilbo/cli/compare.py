@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tyro.conf import Positional
 
-from ilbo.cli.types import MaybeNumber, MaybeNumbers, MaybeText
+from ilbo.cli.types import Arguments, MaybeNumber, MaybeNumbers, MaybeText, Trust
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,12 @@ class Command:
     policies: Positional[tuple[str, ...]]
     """Two or more run folders, policy files, or random, midpoint, hold, heuristic."""
     problem: MaybeText = None
-    """The problem to compare them on, if not the one they were trained for."""
+    """The problem to compare them on, if not the one they were trained for; or that one where it is
+    your own model, FILE.py:NAME."""
     instance: MaybeText = None
     """The RDDL instance file, where the problem is a domain file."""
+    arguments: Arguments = ()
+    trust: Trust = False
     episodes: int = 2048
     """How many episodes."""
     start: MaybeNumbers = None
@@ -47,7 +50,9 @@ class Command:
             raise UserError("Name each policy once.")
         keep_compiled_programs()
         contenders = [contender(name, self.best and name not in POLICIES) for name in self.policies]
-        problem = common_problem(contenders, self.problem, self.instance)
+        problem = common_problem(
+            contenders, self.problem, self.instance, self.arguments, self.trust
+        )
         key = fresh_key() if self.seed is None else self.seed
         returns = {
             one.label: [

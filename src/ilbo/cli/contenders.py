@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simple import POLICIES
 from ilbo.registry.identity import check_same, rebuild, same
+from ilbo.registry.python_file import arguments_of
 from ilbo.runs.layout import is_run
-from ilbo.runs.saved import read_run
+from ilbo.runs.saved import SavedRun, read_run
 from ilbo.storage.policyfile import BEST, FINAL, policy_path, read_header, read_policy
 
 
@@ -28,6 +29,8 @@ class Contender:
     """Seeds of the training runs; (0,) where there was none or it is not known."""
     policies: Callable[[Problem], list[Any]]
     """The policies for a problem, one for each seed."""
+    run: SavedRun | None = None
+    """The run, where a run folder is named."""
 
 
 def contender(name: str, best: bool = False) -> Contender:
@@ -43,7 +46,7 @@ def contender(name: str, best: bool = False) -> Contender:
     if is_run(path):
         run = read_run(path)
         return Contender(
-            name, run.description, run.seeds, lambda problem: run.policies(problem, best)
+            name, run.description, run.seeds, lambda problem: run.policies(problem, best), run
         )
     if os.path.isdir(path):
         path = policy_path(path).with_name(BEST if best else FINAL)
@@ -53,8 +56,22 @@ def contender(name: str, best: bool = False) -> Contender:
     return Contender(name, description, (0,), lambda problem: [read_policy(path, problem)])
 
 
-def common_problem(contenders: list[Contender], name: str | None, instance: str | None) -> Problem:
-    """The problem to use policies on: the named one, or the one they were trained for."""
+def common_problem(
+    contenders: list[Contender],
+    name: str | None,
+    instance: str | None,
+    arguments: Sequence[str] = (),
+    trust: bool = False,
+) -> Problem:
+    """The problem to use policies on: the named one, or the one they were trained for.
+
+    Args:
+        contenders: The policies.
+        name: The problem as the user names it; None for that of the policies.
+        instance: The RDDL instance file.
+        arguments: NAME=VALUE each, of the function that returns the problem.
+        trust: Whether the Python file that a run folder names may be run.
+    """
     from ilbo import make
     from ilbo.cli.output import note
 
@@ -71,14 +88,33 @@ def common_problem(contenders: list[Contender], name: str | None, instance: str 
                     f"{described[0].label!r} was trained for {_name(described[0])} and "
                     f"{other.label!r} for {_name(other)}: name the problem to use them on."
                 )
-        return rebuild(first)
-    problem = make(name, instance)
+        if arguments:
+            raise UserError("--arg needs the problem that it is for: name the problem as well.")
+        return _rebuilt(described, trust)
+    problem = make(name, instance, arguments_of(arguments))
     for one in described:
         assert one.description is not None
+        if one.run and one.run.source:
+            one.run.source.tell_changes(one.run.path, problem)
         check_same(one.description, problem, f"The policy {one.label!r}")
         if _name(one) != problem.name:
             note(f"{one.label} was trained for {_name(one)}; this is {problem.name}.")
     return problem
+
+
+def _rebuilt(described: list[Contender], trust: bool) -> Problem:
+    """The problem of the first; of a run folder that knows the file where there is one."""
+    runs = [one.run for one in described if one.run and one.run.source]
+    if runs:
+        return runs[0].problem(trust)
+    first = described[0].description
+    assert first is not None
+    if first.get("origin") == "python":
+        raise UserError(
+            f"{described[0].label!r} was trained for {first['name']!r}, a model of your own: name "
+            "the model, FILE.py:NAME."
+        )
+    return rebuild(first)
 
 
 def _name(contender: Contender) -> str:

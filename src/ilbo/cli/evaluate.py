@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
-from ilbo.cli.types import MaybeNumber, MaybeNumbers, MaybeText
+from ilbo.cli.types import Arguments, MaybeNumber, MaybeNumbers, MaybeText, Trust
 
 if TYPE_CHECKING:
     from ilbo.mdp.evaluate import Evaluation
@@ -24,9 +24,12 @@ class Command:
     policy: Positional[str]
     """A run folder or a policy file."""
     problem: Positional[MaybeText] = None
-    """The problem to use it on, if not the one it was trained for."""
+    """The problem to use it on, if not the one it was trained for; or that one where it is your own
+    model, FILE.py:NAME."""
     instance: Positional[MaybeText] = None
     """The RDDL instance file, where the problem is a domain file."""
+    arguments: Arguments = ()
+    trust: Trust = False
     episodes: int = 2048
     """How many episodes."""
     start: MaybeNumbers = None
@@ -51,7 +54,7 @@ class Command:
 
         keep_compiled_programs()
         chosen = contender(self.policy, self.best)
-        problem = common_problem([chosen], self.problem, self.instance)
+        problem = common_problem([chosen], self.problem, self.instance, self.arguments, self.trust)
         policies = chosen.policies(problem)
         key = fresh_key() if self.seed is None else self.seed
         found = [evaluate(problem, p, key, self.episodes, self.start) for p in policies]

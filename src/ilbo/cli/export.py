@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from ilbo.cli.types import MaybeText
+from ilbo.cli.types import Arguments, MaybeText, Trust
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,12 @@ class Command:
     policy: Positional[str]
     """A run folder or a policy file."""
     problem: Positional[MaybeText] = None
-    """The problem to use it on, if not the one it was trained for."""
+    """The problem to use it on, if not the one it was trained for; or that one where it is your own
+    model, FILE.py:NAME."""
     instance: Positional[MaybeText] = None
     """The RDDL instance file, where the problem is a domain file."""
+    arguments: Arguments = ()
+    trust: Trust = False
     to: Annotated[Path, arg(metavar="DIR")] = Path("exported")
     """Folder to write into."""
     onnx: bool = False
@@ -47,7 +50,7 @@ class Command:
                 f"{self.policy!r} holds the policies of {len(chosen.seeds)} seeds: name one, "
                 f"for example {str(Path(self.policy) / f'seed-{chosen.seeds[0]}')!r}."
             )
-        problem = common_problem([chosen], self.problem, self.instance)
+        problem = common_problem([chosen], self.problem, self.instance, self.arguments, self.trust)
         (policy,) = chosen.policies(problem)
         done = export_policy(policy, problem, self.to, self.onnx)
         if self.json:

@@ -49,6 +49,12 @@ _texts = docstrings(ILBO)
 _run: dict[str, Any] = {
     "seed": _option(int, "Seed of the run, or of the first of several.", "0"),
     "seeds": _option(int, "How many runs, with successive seeds, side by side.", "1"),
+    "patience": _option(
+        int, "Ends training after so many tests in a row without a better policy.", "never"
+    ),
+    "target": _option(
+        float, "Ends training once the mean return on the test is as high as this.", "never"
+    ),
     "preset": _option(Preset, "Settings to start from: ours or the paper's.", "default"),
 }
 

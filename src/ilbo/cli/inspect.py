@@ -7,15 +7,19 @@ from typing import Any
 
 from tyro.conf import Positional
 
+from ilbo.cli.types import Arguments
+
 
 @dataclass(frozen=True)
 class Command:
     """Show how a problem is read: components, bounds, noise, density, what is not enforced."""
 
     problem: Positional[str]
-    """A built-in problem (see `ilbo problems`), an RDDL file, or rddl:NAME/INSTANCE."""
+    """A built-in problem (see `ilbo problems`), an RDDL file, rddl:NAME/INSTANCE, or your own
+    model: FILE.py:NAME or MODULE:NAME."""
     instance: Positional[str | None] = None
     """The RDDL instance file, where the problem is a domain file."""
+    arguments: Arguments = ()
     json: bool = False
     """Print one JSON object and nothing else."""
 
@@ -23,8 +27,10 @@ class Command:
         import ilbo
         from ilbo.cli.output import print_json, say
         from ilbo.registry.inspection import inspect
+        from ilbo.registry.python_file import arguments_of
 
-        report = inspect(ilbo.make(self.problem, self.instance))
+        problem = ilbo.make(self.problem, self.instance, arguments_of(self.arguments))
+        report = inspect(problem)
         if self.json:
             print_json(report)
         else:

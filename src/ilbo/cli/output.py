@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ilbo.mdp.numbers import precise, precise_interval
+from ilbo.notes import note as note
+from ilbo.notes import printable
 
 if TYPE_CHECKING:
     from ilbo.mdp.evaluate import Evaluation
@@ -26,22 +27,9 @@ def take_any_text() -> None:
             getattr(sys, name).reconfigure(errors="replace")
 
 
-def printable(text: str) -> str:
-    """The text with what would act on a terminal, such as escape sequences, written out."""
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
-    )
-
-
 def say(text: str) -> None:
     """Lines of the result on standard output."""
     print(printable(text))
-
-
-def note(text: str) -> None:
-    """A remark or progress line on standard error; if nobody takes it, work goes on."""
-    with contextlib.suppress(OSError):
-        print(printable(text), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:

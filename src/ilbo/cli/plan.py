@@ -13,15 +13,21 @@ from tyro.conf import Positional, arg
 
 from ilbo.cli import fields
 from ilbo.cli.fields import Settings
-from ilbo.cli.types import MaybePath, MaybeText
+from ilbo.cli.types import Arguments, MaybePath, MaybeText, Trust
 from ilbo.storage.cache import keep_compiled_programs, programs_folder, use_one_thread
 
 if TYPE_CHECKING:
     from ilbo.mdp.problem import Problem
     from ilbo.mdp.yardstick import Yardstick
-    from ilbo.planning.config import ILBO
     from ilbo.planning.planner import Planner
     from ilbo.runs.folder import RunFolder
+    from ilbo.runs.saved import SavedRun
+
+
+ENDED_EARLY = {
+    "patience": "so many tests in a row have brought no better policy",
+    "target": "the policy earns what was asked for on the test",
+}
 
 
 @dataclass(frozen=True)
@@ -30,9 +36,11 @@ class Command:
 
     problem: Positional[MaybeText] = None
     """A built-in problem (see `ilbo problems`), a generated chain such as "reservoir(100, 0)", an
-    RDDL domain file, or rddl:NAME/INSTANCE."""
+    RDDL domain file, rddl:NAME/INSTANCE, or your own model: FILE.py:NAME or MODULE:NAME."""
     instance: Positional[MaybeText] = None
     """The RDDL instance file, where the problem is a domain file."""
+    arguments: Arguments = ()
+    trust: Trust = False
     config: Annotated[MaybePath, arg(metavar="FILE", help_behavior_hint="")] = None
     """TOML file with settings, such as the config.toml of a run folder. A flag goes before the same
     setting in the file, which goes before the preset's."""
@@ -41,7 +49,11 @@ class Command:
     ] = None
     """Run folder to write."""
     resume: Annotated[MaybePath, arg(metavar="DIR", help_behavior_hint="")] = None
-    """Go on with the run in this folder; all settings are the folder's."""
+    """Go on with the run in this folder; all settings are the folder's. With --episodes or
+    --seconds, in all, a run is trained further."""
+    warm_start: Annotated[MaybePath, arg(metavar="DIR", help_behavior_hint="")] = None
+    """Begin with the policy of this run folder or policy file, also of another problem with as many
+    states and actions."""
     overwrite: bool = False
     """Replace the run that --out holds."""
     tensorboard: bool = False
@@ -57,9 +69,16 @@ class Command:
     def _start(self) -> int:
         import ilbo
         from ilbo.errors import UserError
+        from ilbo.nn.policy import Policy
+        from ilbo.planning.networks import policy_maker
+        from ilbo.planning.stopping import rules
+        from ilbo.planning.warm_start import check_fits
+        from ilbo.registry.python_file import arguments_of, is_reference
         from ilbo.runs import settings
         from ilbo.runs.folder import RunFolder
+        from ilbo.runs.further import earlier_policy
         from ilbo.runs.layout import unused_folder
+        from ilbo.runs.saved import read_run
 
         file = settings.read(self.config) if self.config else {}
         values: dict[str, Any] = file | fields.given(self.settings)
@@ -67,54 +86,88 @@ class Command:
         seeds = settings.seeds(values)
         if len(seeds) == 1:
             use_one_thread()
-        name, instance = self.problem, self.instance
+        name, instance, arguments = self.problem, self.instance, self.arguments
         if name is None:
             name, instance = file.get("problem"), file.get("instance")
+            arguments = arguments or tuple(file.get("arg", ()))
+            if name is not None and is_reference(name) and not self.trust:
+                raise UserError(
+                    f"{str(self.config)!r} names a model of your own, {name}, and reading a file "
+                    "runs no code: name the model on the command line, or say --trust."
+                )
         if name is None:
             raise UserError("Name a problem, for example `ilbo plan navigation-3`.")
         if self.overwrite and self.out is None:
             raise UserError("--overwrite needs --out: the folder to replace.")
-        problem = ilbo.make(name, instance)
+        stop = {key: values.get(key) for key in ("patience", "target")}
+        # Refuses what makes no sense, before anything is written.
+        rules(stop["patience"], stop["target"])
+        problem = ilbo.make(name, instance, arguments_of(arguments))
+        first = None
+        if self.warm_start is not None:
+            first = earlier_policy(self.warm_start, problem, None)
+            check_fits(first, Policy.blank(problem, policy_maker(problem, config)))
         out = self.out or unused_folder(Path("runs"), problem.name, seeds)
         overwrite = self.overwrite or self.out is None
         with RunFolder.create(
-            out, problem, config, seeds, overwrite=overwrite, named=(name, instance)
+            out,
+            problem,
+            config,
+            seeds,
+            overwrite=overwrite,
+            named=(name, instance),
+            rules=stop,
+            warm_start=first,
         ) as folder:
-            return self._train(problem, config, seeds, folder)
+            return self._train(problem, read_run(folder.path), folder)
 
     def _resume(self, path: Path) -> int:
+        import ilbo
         from ilbo.cli.output import note
         from ilbo.errors import UserError
+        from ilbo.registry.python_file import arguments_of
         from ilbo.runs.folder import RunFolder
+        from ilbo.runs.further import LENGTH, prolonged
         from ilbo.runs.saved import read_run
 
-        clash = [f"--{name.replace('_', '-')}" for name in fields.given(self.settings)]
-        clash += [f"--{name}" for name in ("config", "out", "overwrite") if getattr(self, name)]
-        clash += ["PROBLEM"] if self.problem is not None else []
+        given = fields.given(self.settings)
+        length = {name: value for name, value in given.items() if name in LENGTH}
+        clash = [f"--{name.replace('_', '-')}" for name in given if name not in LENGTH]
+        others = ("config", "out", "overwrite", "warm_start")
+        clash += [f"--{name.replace('_', '-')}" for name in others if getattr(self, name)]
+        saved = read_run(path)
+        own = saved.description["origin"] == "python"
+        clash += ["PROBLEM"] if self.problem is not None and not own else []
         if clash:
             raise UserError(
                 f"--resume takes everything from the folder {str(path)!r}: leave out {clash[0]}."
             )
-        saved = read_run(path)
         if len(saved.seeds) == 1:
             use_one_thread()
-        if saved.result is not None:
-            note(f"The run in {path} has finished.")
-            self._show(saved.result, path)
+        longer = prolonged(saved, length) if length else saved
+        if longer.result is not None:
+            note(f"The run in {path} has finished; --episodes trains it further.")
+            self._show(saved.result or {}, saved)
             return 0
-        problem = saved.problem()
+        if self.problem is not None:
+            problem = ilbo.make(self.problem, self.instance, arguments_of(self.arguments))
+            if saved.source:
+                saved.source.tell_changes(path, problem)
+            saved.checked(problem)
+        elif own and saved.source is None:
+            name = saved.description["name"]
+            raise UserError(
+                f"The problem {name!r} of the run {str(path)!r} is a model of your own: name it, "
+                "FILE.py:NAME, or go on in Python with `ilbo.resume(path, problem=...)`."
+            )
+        else:
+            problem = saved.problem(self.trust)
         with RunFolder(path) as folder:
-            done = saved.history[0][-1].episode if saved.history[0] else 0
-            return self._train(problem, saved.config, saved.seeds, folder, done)
+            if length:
+                folder.prolong(longer)
+            return self._train(problem, longer, folder)
 
-    def _train(
-        self,
-        problem: Problem,
-        config: ILBO,
-        seeds: tuple[int, ...],
-        folder: RunFolder,
-        done: int = 0,
-    ) -> int:
+    def _train(self, problem: Problem, saved: SavedRun, folder: RunFolder) -> int:
         """Trains, from the folder's checkpoint where there is one, and finishes the run."""
         from ilbo.cli.output import note
         from ilbo.errors import PlanningWarning
@@ -125,47 +178,42 @@ class Command:
         from ilbo.storage.programs import Kept
 
         warnings.simplefilter("ignore", PlanningWarning)  # a command says it in its own way
-        for remark in gradient_remarks(problem, config) if not done else []:
+        for remark in gradient_remarks(problem, saved.config) if not saved.history[0] else []:
             note(f"ilbo: {remark}")
-        episodes = config.most_episodes
-        trainer = ILBOTrainer.of(problem, config, episodes)
+        episodes = saved.config.most_episodes
+        trainer = ILBOTrainer.of(problem, saved.config, episodes)
         kept = Kept.of(programs_folder(), trainer)
-        planner = Planner(trainer, seeds, episodes, programs=kept)
+        planner = Planner(trainer, saved.seeds, episodes, programs=kept)
         try:
-            return self._train_and_finish(planner, folder, done)
+            return self._train_and_finish(planner, saved, folder)
         except WriteError as error:
             note(
                 f"ilbo: {error} What was saved before is kept: make room, then go on with "
-                f"`ilbo plan --resume {folder.path}`."
+                f"`ilbo plan --resume {saved.on_command_line}`."
             )
             return 1
 
-    def _train_and_finish(self, planner: Planner, folder: RunFolder, done: int) -> int:
+    def _train_and_finish(self, planner: Planner, saved: SavedRun, folder: RunFolder) -> int:
+        from ilbo.api.progress import of_planner
         from ilbo.cli.interruption import Interruption
         from ilbo.cli.output import note
-        from ilbo.cli.progress import TrainingProgress
         from ilbo.cli.tensorboard import Events
         from ilbo.planning.loop import StopWhen, Tell, train
+        from ilbo.runs.further import hooks_of
         from ilbo.runs.recorder import Recorder
 
-        runs = f"seed {planner.seeds[0]}" + (
-            f" to {planner.seeds[-1]}" if len(planner.seeds) > 1 else ""
-        )
         seconds = planner.config.seconds
-        length = f"{planner.episodes} episodes" if seconds is None else f"{seconds:g} seconds"
-        title = f"{planner.problem.name}, {runs}, {length}"
+        done = saved.history[0][-1].episode if saved.history[0] else 0
         events = Events(folder.path, planner.seeds) if self.tensorboard else None
         program = planner.prepare()
         with (
             Interruption(lambda: program is not None and not program.done()) as interruption,
-            TrainingProgress(
-                title, planner.config.episodes, len(planner.seeds), done, seconds
-            ) as bar,
+            of_planner(planner, done, seconds) as bar,
         ):
             getting_ready = threading.Thread(target=_get_ready, args=(planner,))
             getting_ready.start()
-            hooks = [Recorder(folder), Tell(bar), StopWhen(interruption.requested)]
-            hooks = [*hooks, Tell(events.add)] if events else hooks
+            hooks = [Recorder(folder), *hooks_of(saved, planner.problem), Tell(bar)]
+            hooks += [StopWhen(interruption.requested), *([Tell(events.add)] if events else [])]
             plan = train(planner, hooks, seconds=seconds)
         getting_ready.join()
         if events:
@@ -178,25 +226,27 @@ class Command:
                 f"ilbo: {seconds:g} seconds were over before the first test, which came after "
                 f"{plan.seconds:.0f} with compiling: the policy is that of {plan.episode} episodes."
             )
-        if plan.ending != "finished":
+        if not plan.is_finished:
             of = f" of {planner.episodes}" if seconds is None else ""
             note(
                 f"ilbo: stopped after {plan.episode}{of} episodes; go on with "
-                f"`ilbo plan --resume {folder.path}`."
+                f"`ilbo plan --resume {saved.on_command_line}`."
             )
             return interruption.exit_code
+        if plan.ending in ENDED_EARLY:
+            note(f"ilbo: ended after {plan.episode} episodes: {ENDED_EARLY[plan.ending]}.")
         from ilbo.runs.finish import finish
 
-        self._show(finish(folder, plan), folder.path)
+        self._show(finish(folder, plan), saved)
         return 0
 
-    def _show(self, result: dict[str, Any], path: Path) -> None:
+    def _show(self, result: dict[str, Any], saved: SavedRun) -> None:
         from ilbo.cli.output import print_json, print_table, say
         from ilbo.mdp.numbers import precise, precise_interval
         from ilbo.runs.layout import CURVE, TRAJECTORIES, relative
 
         if self.json:
-            print_json({**result, "out": str(path)})
+            print_json({**result, "out": str(saved.path)})
             return
         mean, std = precise(result["mean"]), precise(result["std"])
         if "seeds" in result:
@@ -236,8 +286,8 @@ class Command:
                 )
             ],
         )
-        say(f"saved in {relative(path)}; pictures: {CURVE}, {TRAJECTORIES}")
-        say(f"next: ilbo evaluate {relative(path)}, ilbo report {relative(path)}")
+        say(f"saved in {relative(saved.path)}; pictures: {CURVE}, {TRAJECTORIES}")
+        say(f"next: ilbo evaluate {saved.on_command_line}, ilbo report {saved.on_command_line}")
 
 
 def _yardsticks(result: dict[str, Any]) -> list[Yardstick]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from ilbo.cli.types import MaybePath
+from ilbo.cli.types import Arguments, MaybePath, MaybeText, Trust
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,11 @@ class Command:
 
     runs: Positional[tuple[Path, ...]]
     """Run folders, finished or not; several are compared."""
+    problem: MaybeText = None
+    """The problem of the runs where it is your own model, FILE.py:NAME; without it, and without
+    --trust, the page has their curves but no trajectories."""
+    arguments: Arguments = ()
+    trust: Trust = False
     out: Annotated[
         MaybePath,
         arg(metavar="FILE", help_behavior_hint="(default: report.html, in the folder of one run)"),
@@ -30,6 +35,8 @@ class Command:
     def run(self) -> int:
         from ilbo.cli.output import say
         from ilbo.errors import UserError
+        from ilbo.registry.names import make
+        from ilbo.registry.python_file import arguments_of
         from ilbo.report.page import write_report
         from ilbo.runs.layout import REPORT, relative
         from ilbo.storage.cache import keep_compiled_programs
@@ -39,6 +46,18 @@ class Command:
         keep_compiled_programs()
         alone = len(self.runs) == 1 and self.runs[0].is_dir()
         out = self.out or (self.runs[0] / REPORT if alone else Path(REPORT))
-        write_report(self.runs, out, episodes=self.episodes, limit=self.limit)
+        problem = None
+        if self.problem is not None:
+            problem = make(self.problem, None, arguments_of(self.arguments))
+        elif self.arguments:
+            raise UserError("--arg needs the problem that it is for: name it with --problem.")
+        write_report(
+            self.runs,
+            out,
+            problem=problem,
+            episodes=self.episodes,
+            limit=self.limit,
+            trust=self.trust,
+        )
         say(f"report: {relative(out)}")
         return 0

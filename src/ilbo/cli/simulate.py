@@ -7,6 +7,8 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+from ilbo.cli.types import Arguments
+
 
 @dataclass(frozen=True)
 class Command:
@@ -14,9 +16,10 @@ class Command:
 
     problem: Positional[str]
     """A built-in problem (see `ilbo problems`), a generated chain such as "reservoir(100, 0)", an
-    RDDL domain file, or rddl:NAME/INSTANCE."""
+    RDDL domain file, rddl:NAME/INSTANCE, or your own model: FILE.py:NAME or MODULE:NAME."""
     instance: Positional[str | None] = None
     """The RDDL instance file, where the problem is a domain file."""
+    arguments: Arguments = ()
     policy: Literal["random", "midpoint", "hold", "heuristic"] = "random"
     """Uniform within the action bounds, their middle, the action nearest to 0, or the problem's
     hand-written controller."""
@@ -34,8 +37,9 @@ class Command:
         from ilbo.cli.output import print_json, print_returns, say
         from ilbo.mdp.numbers import precise
         from ilbo.mdp.simple import POLICIES
+        from ilbo.registry.python_file import arguments_of
 
-        problem = ilbo.make(self.problem, self.instance)
+        problem = ilbo.make(self.problem, self.instance, arguments_of(self.arguments))
         policy = POLICIES[self.policy](problem.exact)
         result = ilbo.evaluate(problem, policy, self.seed, self.episodes, self.start)
         if self.json:

@@ -1,13 +1,34 @@
-"""Types of arguments that may be left out.
+"""Types of arguments: of those that may be left out, and of those that several commands take.
 
 Written as `Union` with None first because tyro checks `X | None` with typeguard, whose import would
 double the time that `--help` takes.
 """
 
 from pathlib import Path
-from typing import Union
+from typing import Annotated, Union
+
+from tyro.conf import UseAppendAction, arg
 
 MaybeText = Union[None, str]  # noqa: UP007
 MaybePath = Union[None, Path]  # noqa: UP007
 MaybeNumber = Union[None, int]  # noqa: UP007
 MaybeNumbers = Union[None, tuple[float, ...]]  # noqa: UP007
+
+Arguments = Annotated[
+    tuple[str, ...],
+    UseAppendAction,
+    arg(
+        name="arg",
+        metavar="NAME=VALUE",
+        help="Argument of the function that returns the problem, where that is your own; may be "
+        "given several times.",
+        help_behavior_hint="",
+    ),
+]
+Trust = Annotated[
+    bool,
+    arg(
+        help="Run the Python file that a run folder names as its problem's source; without it, "
+        "only a model named here is run."
+    ),
+]

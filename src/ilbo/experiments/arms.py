@@ -121,9 +121,9 @@ def perform(arm: Arm, seeds: Sequence[int]) -> list[Result]:
     import equinox as eqx
     import jax.numpy as jnp
 
-    import ilbo
+    from ilbo.registry.names import make
 
-    problem = ilbo.make(arm.problem)
+    problem = make(arm.problem)
     if arm.start is not None:
         start = problem.check_start(jnp.array(arm.start))
         problem = eqx.tree_at(lambda p: p.initial_state, problem, start)
@@ -131,9 +131,10 @@ def perform(arm: Arm, seeds: Sequence[int]) -> list[Result]:
 
 
 def _ilbo(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Result]:
-    import ilbo
+    from ilbo.planning.config import ILBO
+    from ilbo.planning.loop import plan
 
-    return _of_plan(arm, ilbo.plan(problem, ilbo.ILBO(**arm.settings), seeds=seeds))
+    return _of_plan(arm, plan(problem, ILBO(**arm.settings), seeds=seeds))
 
 
 def _through_time(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Result]:

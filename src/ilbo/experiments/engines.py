@@ -74,12 +74,10 @@ class Ray:
             self._connect(address or os.environ.get("RAY_ADDRESS") or "auto")
 
     def _connect(self, address: str) -> None:
-        import ilbo
-
         try:
             self.ray.init(
                 address=address,
-                runtime_env={"py_modules": [str(Path(ilbo.__file__).parent)]},
+                runtime_env={"py_modules": [str(Path(__file__).parents[1])]},
                 log_to_driver=False,
                 logging_level="ERROR",
             )

@@ -29,9 +29,9 @@ def starts_of(problem: str, count: int) -> list[tuple[float, ...]]:
 
     Distances are measured in units of the region's size.
     """
-    import ilbo
+    from ilbo.registry.names import make
 
-    made = ilbo.make(problem)
+    made = make(problem)
     low, high = (np.asarray(bound, float) for bound in made.region)
     draw = np.random.default_rng(0)
     states = draw.uniform(low, high, (CANDIDATES, made.state_size))

@@ -24,9 +24,14 @@ class Origin(NamedTuple):
     """Where a problem comes from, so that it can be found or built again from what a file says."""
 
     kind: str = "python"
-    """ "python" for a model of the user's own; "built-in"; or "rddl"."""
+    """ "python" for a model of the user's own; "file" for one in a file that was named; "built-in";
+    or "rddl"."""
     files: tuple[tuple[str, str], ...] = ()
-    """Name and text of each RDDL file."""
+    """Name and text of each RDDL file, or of the Python file."""
+    reference: str = ""
+    """How a problem in a Python file is named."""
+    arguments: tuple[tuple[str, str], ...] = ()
+    """Of the function there that returns it, as Python expressions."""
     fingerprint: str = ""
     """`fingerprint` of the problem as it was built; empty for a model of the user's own."""
 
@@ -122,6 +127,13 @@ class Problem(eqx.Module):
         origin says nothing."""
         return self.origin.kind != "python" and self.origin.fingerprint == fingerprint(self)
 
+    def from_origin(self, origin: Origin) -> Problem:
+        """The same problem, as one that comes from there."""
+        problem = jax.tree.map(lambda leaf: leaf, self)
+        own = origin._replace(fingerprint=fingerprint(problem))
+        object.__setattr__(problem, "origin", own)
+        return problem
+
     @property
     def state_size(self) -> int:
         return self.initial_state.shape[0]
@@ -191,6 +203,10 @@ def _parts(value: Any) -> Iterator[bytes]:
     elif isinstance(value, tuple | list):
         yield str(len(value)).encode()
         for item in value:
+            yield from _parts(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _parts(key)
             yield from _parts(item)
     elif isinstance(value, str):
         yield value.encode()

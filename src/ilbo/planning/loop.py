@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,10 +17,10 @@ from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Whole
 from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.ilbo import ILBOTrainer
-from ilbo.planning.planner import Advanced, Planner, Seeds
-from ilbo.planning.records import Plan, Progress, Record
+from ilbo.planning.planner import Advanced, Planner, Programs, Seeds
+from ilbo.planning.records import STOP, Plan, Progress, Record
 from ilbo.planning.scouting import Scouting
-from ilbo.planning.trainer import Metrics
+from ilbo.planning.trainer import Metrics, Trainer
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,37 @@ class Hook:
     def after(self, moment: Moment) -> None:
         """Called after each segment. Must not keep `moment.seeds`: the next segment uses them up.
 
-        `moment.ending` is set where this segment was the last.
+        `moment.ending` is set where this segment was the last; where a reason to stop comes up
+        before the next one, it is called once more, without records.
         """
 
 
 class Tell(Hook):
-    """Calls a function with each test's `Record`."""
+    """Calls a function with each test's `Record`, and with the policy tested where it takes two
+    arguments; ends training where it returns `STOP`."""
 
     def __init__(self, progress: Progress):
         self.progress = progress
+        self.sees_policy = _takes_two(progress)
+        self.asked = False
 
     def after(self, moment: Moment) -> None:
-        for record in moment.records:
-            self.progress(record)
+        policies = moment.planner.policies(moment.seeds)[0] if self.sees_policy else []
+        for i, record in enumerate(moment.records):
+            seen = (record, policies[i]) if self.sees_policy else (record,)
+            self.asked |= self.progress(*seen) is STOP
+
+    def stop(self, moment: Moment) -> str | None:
+        return "progress" if self.asked else None
+
+
+def _takes_two(progress: Progress) -> bool:
+    try:
+        parameters = inspect.signature(progress).parameters.values()
+    except (TypeError, ValueError):  # such as some functions of C
+        return False
+    needed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len([p for p in needed if p.default is p.empty]) == 2
 
 
 class StopWhen(Hook):
@@ -175,7 +194,9 @@ def train(planner: Planner, hooks: Iterable[Hook] = (), *, seconds: float | None
     moment = Moment(planner, start.seeds, start.episode, [], history, Clock(start, entered))
     for segment in planner.segments_after(start.episode):
         if reason := _reason_to_stop(hooks, moment):
-            moment = replace(moment, ending=reason)
+            moment = replace(moment, records=[], ending=reason)
+            for hook in hooks:
+                hook.after(moment)
             break
         if scouting:
             moment = replace(moment, seeds=scouting.turn(moment.seeds, moment.clock.seconds))
@@ -220,8 +241,12 @@ def plan(
     episodes: Whole | None = None,
     seconds: float | None = None,
     progress: Progress | None = None,
+    hooks: Sequence[Hook] = (),
+    keep: Callable[[Trainer], Programs | None] | None = None,
 ) -> Plan:
-    """Trains a deep reactive policy by iterative lower bound optimisation.
+    """Trains a deep reactive policy by iterative lower bound optimisation; writes nothing.
+
+    `ilbo.plan` (`ilbo.api.planning`) is this with a run folder and with kept programs.
 
     Args:
         problem: What to plan for.
@@ -231,14 +256,11 @@ def plan(
         episodes: Training episodes of each run; the config's if None.
         seconds: Seconds to train for instead, compiling included.
         progress: Called with each test's `Record` as training goes on.
+        hooks: What else looks on.
+        keep: Says where the trainer's compiled programs are kept; nowhere if None.
 
     A `PlanningWarning` says where training hit a fault, which leaves the last good policy, and
     where a problem that is not built in has no gradient to plan by.
-
-    >>> problem = ilbo.make("navigation-3")
-    >>> plan = ilbo.plan(problem, ilbo.ILBO(layers=(32,)), episodes=5)
-    >>> plan.policy(problem.initial_state).shape
-    (2,)
     """
     config = as_settings(config)
     if not isinstance(problem, Problem):
@@ -259,8 +281,10 @@ def plan(
     for remark in gradient_remarks(problem, config):
         warn(remark)
     trainer = ILBOTrainer.of(problem, config, episodes)
-    planner = Planner(trainer, successive(seed, seeds), episodes)
-    return train(planner, [Tell(progress)] if progress else [], seconds=seconds)
+    kept = keep(trainer) if keep else None
+    planner = Planner(trainer, successive(seed, seeds), episodes, programs=kept)
+    told = [Tell(progress)] if progress else []
+    return train(planner, [*hooks, *told], seconds=seconds)
 
 
 def as_settings(config: ILBO | Mapping[str, Any] | None) -> ILBO:

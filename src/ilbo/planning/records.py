@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +31,16 @@ class Record:
     """Since the start of the run, compilation included."""
 
 
-Progress = Callable[[Record], None]
+class Stop(enum.Enum):
+    """What `progress` returns to end training."""
+
+    STOP = "stop"
+
+
+STOP = Stop.STOP
+"""Returned by `progress`, ends training after the segment."""
+Progress = Callable[..., Any]
+"""Called with each test's `Record`; with the policy tested as well where it takes two arguments."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,13 @@ class Plan:
     faults: list[str | None]
     """Why a seed stopped early, with the last good policy kept; None where it did not."""
     ending: str = "finished"
-    """"finished", "fault", or the reason that a hook gave to stop."""
+    """"finished"; "patience", "target" or "progress", which is what ended it early; "stopped" by
+    Ctrl-C; or "fault"."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether training came to an end of its own, at its last episode or by a rule."""
+        return self.ending not in ("stopped", "fault")
 
     @property
     def policy(self) -> Policy:

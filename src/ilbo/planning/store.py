@@ -134,19 +134,30 @@ class Store(eqx.Module):
         )
 
     def restored(self, arrays: Mapping[str, np.ndarray]) -> Store:
-        """A store of this capacity with what `saved` gave; ValueError where it does not fit."""
+        """A store of this capacity with what `saved` gave, of another the latest that it takes;
+        ValueError where it does not fit."""
         columns = np.array(arrays["columns"])
         width, held = self.rows.shape[1], columns.shape[-1]
-        if columns.shape != (width, held) or columns.dtype != np.uint32 or held > self.capacity:
+        if columns.shape != (width, held) or columns.dtype != np.uint32:
             raise ValueError("the store has another shape or type")
         _differences(columns, *self.sizes, self.together)
-        empty = self.capacity - held
-        rows = np.pad(columns.view(np.float32).T, ((0, empty), (0, 0)))
-        priority = None
-        if self.priority is not None:
-            priority = jnp.asarray(np.pad(arrays["priority"], (0, empty)))
-        count = jnp.asarray(arrays["count"], self.count.dtype)
-        return Store(jnp.asarray(rows), count, self.sizes, self.together, priority)
+        rows, count = columns.view(np.float32).T, int(arrays["count"])
+        priority = None if self.priority is None else np.array(arrays["priority"])
+        if priority is not None and priority.shape != (held,):
+            raise ValueError("the store has another shape or type")
+        if held > self.capacity or held < min(count, self.capacity):  # a ring of another size
+            order = (np.arange(held) + (count if count > held else 0)) % held
+            latest = order[-self.capacity :]
+            rows, count = rows[latest], len(latest)
+            priority = None if priority is None else priority[latest]
+        empty = self.capacity - len(rows)
+        return Store(
+            jnp.asarray(np.pad(rows, ((0, empty), (0, 0)))),
+            jnp.asarray(count, self.count.dtype),
+            self.sizes,
+            self.together,
+            None if priority is None else jnp.asarray(np.pad(priority, (0, empty))),
+        )
 
     def noise(self, index: Int[Array, "*b"]) -> Float[Array, "*b k"]:
         """The noise alone at these positions."""

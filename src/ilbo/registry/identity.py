@@ -16,7 +16,7 @@ from typing import Any
 from ilbo.builtin import catalogue
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
-from ilbo.registry.names import make
+from ilbo.registry.names import named
 
 
 def describe(problem: Problem) -> dict[str, Any]:
@@ -28,9 +28,9 @@ def describe(problem: Problem) -> dict[str, Any]:
         "states": list(problem.state_names),
         "actions": list(problem.action_names),
     }
-    if not problem.is_as_built:
-        return {**described, "origin": "python"}
     origin = problem.origin
+    if origin.kind == "file" or not problem.is_as_built:
+        return {**described, "origin": "python"}
     described["origin"] = origin.kind
     if origin.kind == "rddl":
         texts: Any = [text for _, text in origin.files]
@@ -93,7 +93,7 @@ def rebuild(description: dict[str, Any]) -> Problem:
 def _build(description: dict[str, Any]) -> Problem:
     name = description["name"]
     if description.get("origin") == "built-in":
-        return make(name)
+        return named(name)
     if description.get("origin") == "rddl":
         from ilbo.rddl.build import build
         from ilbo.rddl.source import Source

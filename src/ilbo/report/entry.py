@@ -69,10 +69,13 @@ def look_into(
     given: Problem | None,
     episodes: int,
     limits: dict[str, float] | None,
+    trust: bool = False,
 ) -> Entry:
     problem = given
-    if problem is None and run.description.get("origin") != "python":
-        problem = run.problem()
+    if problem is None and (run.description.get("origin") != "python" or (trust and run.source)):
+        problem = run.problem(trust)
+    elif problem is not None and run.source is not None:
+        run.source.tell_changes(run.path, problem)
     if problem is None:
         return Entry(run, name, None, [], [], None, {})
     trained = any(run.history)

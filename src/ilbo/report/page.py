@@ -27,6 +27,7 @@ def write_report(
     problem: Problem | None = None,
     episodes: int = FRESH_EPISODES,
     limit: bool = False,
+    trust: bool = False,
 ) -> None:
     """Writes the report of one or more runs.
 
@@ -37,6 +38,7 @@ def write_report(
             has the curves but no trajectories.
         episodes: Fresh episodes that each policy is evaluated on.
         limit: Whether to compute the hindsight limit of each problem, which takes a while.
+        trust: Whether the Python files that the folders name as their problems' sources may be run.
     """
     if not paths:
         raise UserError("A report needs at least one run folder.")
@@ -45,7 +47,7 @@ def write_report(
     runs = [read_run(path) for path in paths]
     limits: dict[str, float] = {}
     entries = [
-        look_into(run, name, problem, episodes, limits if limit else None)
+        look_into(run, name, problem, episodes, limits if limit else None, trust)
         for run, name in zip(runs, _names(runs), strict=True)
     ]
     write_text(Path(out), render(entries))

@@ -26,7 +26,7 @@ def section(entry: Entry, place: int, several: bool) -> str:
         pieces.append(
             parts.warning(
                 "This run has not finished. Go on with it by "
-                f"<code>ilbo plan --resume {parts.text(run.path)}</code>."
+                f"<code>ilbo plan --resume {parts.text(run.on_command_line)}</code>."
             )
         )
     pieces.append(_tiles(entry))
@@ -159,8 +159,9 @@ def _pictures(entry: Entry, prefix: str) -> list[str]:
     else:
         pieces.append(
             parts.warning(
-                "The problem is a model of your own, so its trajectories are drawn only from "
-                "Python: <code>ilbo.report.write_report(..., problem=...)</code>."
+                "The problem is a model of your own, so its trajectories are drawn where it is "
+                "named: <code>ilbo report --problem FILE.py:NAME</code>, or in Python "
+                "<code>ilbo.Run(..., problem=...).report()</code>."
             )
         )
     pieces.append(

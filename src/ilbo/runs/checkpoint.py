@@ -52,7 +52,7 @@ def restore(path: Path, planner: Planner) -> Start:
             f"{str(path)!r} is of another version of ilbo, whose runs this one cannot go on with: "
             "start again with --overwrite."
         )
-    written, wanted = header.get("identity"), _identity(planner)
+    written, wanted = _without_length(header.get("identity")), _without_length(_identity(planner))
     if isinstance(written, dict) and written.get("digest") != wanted["digest"]:
         raise UserError(
             f"{str(path)!r} was written for another problem of the name "
@@ -92,6 +92,14 @@ def _identity(planner: Planner) -> dict[str, Any]:
         "seeds": list(planner.seeds),
         "config": config,
     }
+
+
+def _without_length(identity: Any) -> Any:
+    """A run may be made longer as it goes: schedules stretch, and all else stays."""
+    if not isinstance(identity, dict) or not isinstance(identity.get("config"), dict):
+        return identity
+    config = {k: v for k, v in identity["config"].items() if k not in ("episodes", "seconds")}
+    return {**identity, "config": config}
 
 
 def _is_store(node: Any) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,18 @@ from ilbo.runs.layout import (
     LOCK,
     META,
     METRICS,
+    MODEL,
     REPORT,
     REPORT_MARK,
     RESULT,
     TENSORBOARD,
     TRAJECTORIES,
+    WARM_START,
     is_run,
     seed_folders,
 )
-from ilbo.runs.saved import read_meta, read_records, read_run
+from ilbo.runs.saved import SavedRun, read_meta, read_records, read_run
+from ilbo.runs.source import Source
 from ilbo.storage.environment import environment
 from ilbo.storage.files import (
     cannot_write,
@@ -90,6 +94,8 @@ class RunFolder:
         *,
         overwrite: bool = False,
         named: tuple[str, str | None] | None = None,
+        rules: Mapping[str, Any] | None = None,
+        warm_start: Policy | None = None,
     ) -> RunFolder:
         """A new run in the folder, which is made if need be.
 
@@ -100,7 +106,10 @@ class RunFolder:
             seeds: Successive seeds.
             overwrite: Whether an earlier run in the folder may go. Files that are not of a run
                 are never touched.
-            named: The problem and instance as a user calls them; the problem's name if None.
+            named: The problem and instance as a user calls them; if None, the file that the problem
+                comes from, or its name.
+            rules: When to stop early: `patience` and `target`, where they are given.
+            warm_start: The policy to begin with, if not with a fresh one.
         """
         path = Path(path)
         if not overwrite:
@@ -108,17 +117,34 @@ class RunFolder:
         folder = cls(path)
         try:
             folder._clear()
-            name, instance = named or (problem.name, None)
-            described = {"problem": name, "instance": instance, "seed": seeds[0]}
-            values = {**described, "seeds": len(seeds), **config.to_dict()}
+            source = Source.of(problem)
+            name, instance = named or (source.reference if source else problem.name, None)
+            arguments = [f"{k}={v}" for k, v in source.arguments.items()] if source else []
+            described = {"problem": name, "instance": instance, "arg": arguments or None}
+            run_keys = {**described, "seed": seeds[0], "seeds": len(seeds), **(rules or {})}
             meta = {"format": FORMAT, "created": datetime.now(UTC).isoformat(timespec="seconds")}
-            write_json(path / META, {**meta, **environment(), "problem": describe(problem)})
-            comment = f"Written by ilbo {__version__}; `ilbo plan --config` takes this file."
-            write_text(path / CONFIG, settings.write(values, comment))
+            meta |= {**environment(), "problem": describe(problem)}
+            if source:
+                write_text(path / MODEL, problem.origin.files[0][1])
+                meta["source"] = dataclasses.asdict(source)
+            if warm_start is not None:
+                write_policy(warm_start, path / WARM_START, target(problem))
+            write_json(path / META, meta)
+            folder._write_settings(run_keys, config)
         except BaseException:
             folder.close()
             raise
         return folder
+
+    def prolong(self, saved: SavedRun) -> None:
+        """Has the run go on by these settings: it is no longer finished. Killed in between, it
+        goes on by the old ones."""
+        (self.path / RESULT).unlink(missing_ok=True)
+        self._write_settings(saved.run_keys, saved.config)
+
+    def _write_settings(self, run_keys: Mapping[str, Any], config: ILBO) -> None:
+        comment = f"Written by ilbo {__version__}; `ilbo plan --config` takes this file."
+        write_text(self.path / CONFIG, settings.write({**run_keys, **config.to_dict()}, comment))
 
     def append(self, records: Iterable[Record]) -> None:
         """Adds lines to the metrics, in the reader's sight at once."""
@@ -152,7 +178,8 @@ class RunFolder:
 
     def _clear(self) -> None:
         """Removes the files of an earlier run, those first that make it one, and no other file."""
-        known = (CONFIG, RESULT, CHECKPOINT, METRICS, META, FINAL, BEST, CURVE, TRAJECTORIES)
+        known = [CONFIG, RESULT, CHECKPOINT, METRICS, META, FINAL, BEST, CURVE, TRAJECTORIES]
+        known += [WARM_START, *([MODEL] if _holds_copy(self.path) else [])]
         events = self.path / TENSORBOARD
         try:
             for name in known:
@@ -173,7 +200,9 @@ def _refuse_if_taken(path: Path) -> None:
     if is_run(path):
         held = read_run(path)
         state = "a finished" if held.result else "an unfinished"
-        go_on = "" if held.result else f"go on with it by `ilbo plan --resume {path}`, "
+        go_on = (
+            "" if held.result else f"go on with it by `ilbo plan --resume {held.on_command_line}`, "
+        )
         raise UserError(
             f"The folder {str(path)!r} holds {state} run of {held.description['name']}: {go_on}"
             "choose another --out, or replace it with --overwrite."
@@ -194,7 +223,17 @@ def _was_never_begun(path: Path) -> bool:
             read_meta(path)
         except UserError:
             return False
-    return set(held) <= {LOCK, META}
+    return set(held) <= {LOCK, META, MODEL, WARM_START} and (MODEL not in held or META in held)
+
+
+def _holds_copy(path: Path) -> bool:
+    """Whether the model in the folder is the copy that a run has put there."""
+    try:
+        source = Source.read(read_meta(path).get("source"))
+        text = (path / MODEL).read_bytes()
+    except (UserError, OSError):
+        return False
+    return source is not None and hashlib.sha256(text).hexdigest() == source.sha256
 
 
 def _is_report(path: Path) -> bool:

@@ -2,8 +2,10 @@
 
 config.toml      problem, seeds and every setting; `ilbo plan --config` takes it
 meta.json        the problem, versions of all that matters, commit, device
+model.py         a copy of the Python file that the problem comes from, where it comes from one
 metrics.jsonl    one line per test and seed: the fields of `ilbo.Record`
 checkpoint.ilbo  all that resuming needs
+start.ilbo       the policy that training began with, where it began with an earlier one
 policy.ilbo      the current policy; best.ilbo the one that tested best
                  (of several seeds: in the folders seed-0, seed-1, ...)
 result.json      the final result; there once the run has finished
@@ -26,6 +28,7 @@ CONFIG, META, METRICS = "config.toml", "meta.json", "metrics.jsonl"
 CHECKPOINT, RESULT, LOCK = "checkpoint.ilbo", "result.json", ".lock"
 CURVE, TRAJECTORIES = "curve.png", "trajectories.png"
 REPORT, TENSORBOARD = "report.html", "tensorboard"
+MODEL, WARM_START = "model.py", "start.ilbo"
 REPORT_MARK = b'<meta name="generator" content="ilbo '
 """What the head of a report holds, by which it is known for one."""
 FORMAT = 1

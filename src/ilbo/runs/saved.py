@@ -14,9 +14,10 @@ from ilbo.mdp.problem import Problem
 from ilbo.nn.policy import Policy
 from ilbo.planning.config import ILBO
 from ilbo.planning.records import Record
-from ilbo.registry.identity import check_description, rebuild, same
+from ilbo.registry.identity import check_description, check_same, rebuild, same
 from ilbo.runs import results, settings
-from ilbo.runs.layout import CONFIG, FORMAT, META, METRICS, RESULT, is_run, seed_folders
+from ilbo.runs.layout import CONFIG, FORMAT, META, METRICS, RESULT, is_run, relative, seed_folders
+from ilbo.runs.source import Source, refuse_to_run
 from ilbo.storage.files import read_json, read_text
 from ilbo.storage.policyfile import BEST, FINAL, read_header, read_policy
 from ilbo.version import __version__
@@ -36,14 +37,32 @@ class SavedRun:
     """The tests so far, one list per seed."""
     result: dict[str, Any] | None
     """What `ilbo plan --json` printed; None while the run has not finished."""
+    source: Source | None = None
+    """The Python file that the problem comes from; None where it comes from none."""
+    run_keys: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What else its settings say: how the problem is named, and when to stop."""
 
     @property
     def name(self) -> str:
         return self.path.name
 
-    def problem(self) -> Problem:
-        """The problem, built again."""
-        return rebuild(self.description)
+    @property
+    def on_command_line(self) -> str:
+        """The folder as an argument of `ilbo`, with what lets its problem be built again."""
+        return f"{relative(self.path)} --trust" if self.source else relative(self.path)
+
+    def problem(self, trust: bool = False) -> Problem:
+        """The problem, built again; one in a Python file only where that may be run."""
+        if self.source is None:
+            return rebuild(self.description)
+        if not trust:
+            raise refuse_to_run(self.path, self.source)
+        return self.checked(self.source.load(self.path))
+
+    def checked(self, problem: Problem) -> Problem:
+        """The problem that a user gives for the run; raises where it cannot be that."""
+        check_same(self.description, problem, f"The run {str(self.path)!r}")
+        return problem
 
     def policies(self, problem: Problem, best: bool = False) -> list[Policy]:
         """The final policies (or those that tested best), one per seed."""
@@ -68,7 +87,7 @@ def read_run(path: str | Path) -> SavedRun:
     path = Path(path)
     if not is_run(path):
         raise UserError(f"There is no run in the folder {str(path)!r}.")
-    config, seeds = _read_config(path / CONFIG)
+    config, seeds, run_keys = _read_config(path / CONFIG)
     meta = read_meta(path)
     if not isinstance(meta.get("format"), int) or meta["format"] > FORMAT:
         raise UserError(
@@ -78,7 +97,8 @@ def read_run(path: str | Path) -> SavedRun:
     result = _read_result(path / RESULT, seeds) if (path / RESULT).exists() else None
     records = read_records(path / METRICS)
     history = [[record for record in records if record.seed == seed] for seed in seeds]
-    return SavedRun(path, config, seeds, meta["problem"], meta, history, result)
+    source = Source.read(meta.get("source"))
+    return SavedRun(path, config, seeds, meta["problem"], meta, history, result, source, run_keys)
 
 
 def read_meta(path: Path) -> dict[str, Any]:
@@ -90,6 +110,7 @@ def read_meta(path: Path) -> dict[str, Any]:
             raise ValueError("its packages are not a table")
         if not isinstance(meta.get("command", []), list):
             raise ValueError("its command is not a list")
+        Source.read(meta.get("source"))
     except ValueError as error:
         raise UserError(f"{str(path / META)!r} is damaged: {error}.") from None
     return meta
@@ -141,9 +162,10 @@ def _record(values: dict[str, Any]) -> Record:
     return Record(**figures)
 
 
-def _read_config(path: Path) -> tuple[ILBO, tuple[int, ...]]:
+def _read_config(path: Path) -> tuple[ILBO, tuple[int, ...], dict[str, Any]]:
     values = settings.read(path)
     missing = [key for key in ("problem", "seed", "seeds") if key not in values]
     if missing:
         raise UserError(f"{str(path)!r} does not set {missing[0]!r}.")
-    return settings.config("default", values), settings.seeds(values)
+    run_keys = {key: value for key, value in values.items() if key in settings.RUN_KEYS}
+    return settings.config("default", values), settings.seeds(values), run_keys

@@ -39,6 +39,10 @@ RUN_KEYS: dict[str, Any] = {
     "seed": int,
     "seeds": int,
     "preset": Preset,
+    "arg": tuple[str, ...],
+    "patience": int,
+    "target": float,
+    "further_from": int,
 }
 """What else a file may hold."""
 
@@ -145,7 +149,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 def _named(kind: Any) -> str:
     if typing.get_origin(kind) is tuple:
-        return "a list of whole numbers"
+        return "a list of " + ("texts" if typing.get_args(kind)[0] is str else "whole numbers")
     if typing.get_origin(kind) is Literal:
         return "one of " + ", ".join(typing.get_args(kind))
     return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[kind]

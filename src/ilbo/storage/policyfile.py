@@ -58,9 +58,14 @@ def write_policy(policy: Policy, path: str | Path, target: dict[str, Any]) -> No
 
 
 def read_policy(
-    path: str | Path, problem: Problem | None = None, make: Maker | None = None
+    path: str | Path,
+    problem: Problem | None = None,
+    make: Maker | None = None,
+    *,
+    of_same_sizes: bool = False,
 ) -> Policy:
-    """`load_policy` for policy files and run folders only."""
+    """`load_policy` for policy files and run folders only; `of_same_sizes`, for a problem that may
+    be any other with as many states and actions."""
     path = policy_path(Path(path))
     header, arrays = arrayfile.read(path, "policy")
     described, layers, bounds = _checked(path, header)
@@ -81,6 +86,13 @@ def read_policy(
         raise UserError(
             f"{str(path)!r} does not hold a policy that makes sense: {error}."
         ) from None
+    if problem is not None and of_same_sizes:
+        if (states, actions) != (problem.state_size, problem.action_size):
+            raise UserError(
+                f"The policy {str(path)!r} is for {states} states and {actions} actions; "
+                f"{problem.name} has {problem.state_size} and {problem.action_size}."
+            )
+        return Policy(network, scaling, problem.model)
     if problem is not None:
         check_same(described, problem, f"The policy {str(path)!r}")
         return Policy(network, scaling, problem.model, horizon)

@@ -6,8 +6,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ilbo.cli.output import note, printable
 from ilbo.mdp.numbers import precise
+from ilbo.notes import note, printable
+from ilbo.planning.loop import Hook, Moment
+from ilbo.planning.planner import Planner
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -99,3 +101,36 @@ def _bar() -> Progress:
         TextColumn("{task.fields[news]}", markup=False),
         console=console,
     )
+
+
+class Bar(Hook):
+    """Shows training from Python as the command line does."""
+
+    def __init__(self, seconds: float | None, done: int = 0):
+        """`seconds` where these end the run; `done`: episodes of earlier sessions."""
+        self.seconds, self.done = seconds, done
+        self.shown: TrainingProgress | None = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.shown:
+            self.shown.__exit__()
+
+    def begin(self, planner: Planner) -> None:
+        self.shown = of_planner(planner, self.done, self.seconds).__enter__()
+
+    def after(self, moment: Moment) -> None:
+        for record in moment.records:
+            assert self.shown
+            self.shown(record)
+
+
+def of_planner(planner: Planner, done: int, seconds: float | None) -> TrainingProgress:
+    """What shows the training of a planner."""
+    first, last = planner.seeds[0], planner.seeds[-1]
+    seeds = f"seed {first}" + (f" to {last}" if last != first else "")
+    length = f"{planner.episodes} episodes" if seconds is None else f"{seconds:g} seconds"
+    title = f"{planner.problem.name}, {seeds}, {length}"
+    return TrainingProgress(title, planner.episodes, len(planner.seeds), done, seconds)
