@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.errors import UserError
-from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.law import Law, Rule, side_by_side
 
 
 class Product(Law):
@@ -34,6 +34,9 @@ class Product(Law):
 
     def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         return jnp.concatenate([law.log_prob(part) for law, part in self._parts(noise)])
+
+    def quadrature(self, points: int) -> Rule:
+        return side_by_side([law.quadrature(points) for law in self.laws])
 
     @property
     def gaussian(self) -> Bool[np.ndarray, " k"]:
