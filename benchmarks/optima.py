@@ -5,9 +5,8 @@
     python benchmarks/optima.py --out optima.jsonl --table      # print the table of what is there
 
 Each line of the output file is one result: the optimum of a problem, with where it comes from, or
-one training seed. A line that is there is not run again. Settings are the default ones; policies and
-optima are judged on the same 2,048 fresh episodes, so the distance is that between means on equal
-noise where the optimum has a policy, and to the optimum's value where it has none.
+one training seed. A line that is there is not run again. Settings are the default ones; the
+policies of both are judged on the same 2,048 fresh episodes.
 """
 
 from __future__ import annotations

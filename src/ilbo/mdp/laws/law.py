@@ -20,7 +20,7 @@ MOST_NODES = 100_000
 
 
 class Law(eqx.Module):
-    """Law of a vector ξ [size] with independent components, each with a density."""
+    """Law of a vector ξ [size]: independent components with densities, or none (`discrete`)."""
 
     @property
     @abstractmethod
@@ -51,6 +51,11 @@ class Law(eqx.Module):
     @property
     def gaussian(self) -> Bool[np.ndarray, " k"]:
         """Which components are standard normal (these may mix in one state component)."""
+        return np.zeros(self.size, bool)
+
+    @property
+    def discrete(self) -> Bool[np.ndarray, " k"]:
+        """Which components have finitely many values, and so no density."""
         return np.zeros(self.size, bool)
 
     @property

@@ -43,6 +43,10 @@ class Product(Law):
         return np.concatenate([law.gaussian for law in self.laws])
 
     @property
+    def discrete(self) -> Bool[np.ndarray, " k"]:
+        return np.concatenate([law.discrete for law in self.laws])
+
+    @property
     def reference(self) -> Float[Array, " k"]:
         return jnp.concatenate([law.reference for law in self.laws])
 
