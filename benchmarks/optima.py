@@ -90,11 +90,11 @@ def run(path: Path, seeds: int) -> None:
                     out.write(json.dumps(line) + "\n")
 
 
-def table(lines: list[dict[str, Any]]) -> str:
+def table(path: Path) -> str:
     from ilbo.experiments.study import markdown_table
     from ilbo.mdp.numbers import number
 
-    rows = []
+    rows, lines = [], read(path)
     for name in PROBLEMS:
         known = [line for line in lines if (line["problem"], line["what"]) == (name, "optimum")]
         runs = [line for line in lines if (line["problem"], line["what"]) == (name, "policy")]
@@ -125,7 +125,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.table:
         run(options.out, options.seeds)
-    print(table(read(options.out)))
+    print(table(options.out))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ Backwards in the number of steps left, V_0 = 0 and
 at the points of a grid over a box of states. V_{h−1} between the points is by cubic interpolation
 (outside the box, the value at its nearest side), the expectation by the quadrature of the noise's
 law, the maximum by a grid of actions that is refined around its best point. Everything is exact but
-for these three, whose errors vanish with finer grids: `optimum` solves on several grids and gives
-the difference of the last two as the error. Work grows with the power of the number of state
-components, so there may be three at most.
+for these three, whose errors vanish with finer grids: `optimum` solves on several grids, and with
+two quadratures, and gives the differences as the error. Work grows with the power of the number of
+state components, so there may be three at most.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ class Optimum:
     value: float
     """The optimum with the time left seen, on the finest grid."""
     error: float
-    """Its difference to that of the grid before: about how far it may be off."""
+    """About how far that may be off: its difference to that of the grid before, and what two more
+    points of the quadrature change there."""
     policy: GridPolicy
     """A best policy. It is `timed`: called with the state and the steps taken so far."""
     stationary_value: float
@@ -218,11 +219,13 @@ def optimum(
         policy = solve(problem, points, box, noises, actions)
         values[points] = float(policy.value(state, problem.horizon))
     finest, before = values[grids[-1]], values[grids[-2]]
+    finer_noise = solve(problem, grids[-2], box, noises + 2, actions)
+    by_noise = abs(float(finer_noise.value(state, problem.horizon)) - before)
     stationary = np.asarray(_as_if_always_left(policy, state))
     left = int(np.argmax(stationary)) + 1
     return Optimum(
         value=finest,
-        error=abs(finest - before),
+        error=abs(finest - before) + by_noise,
         policy=policy,
         stationary_value=float(stationary.max()),
         stationary=dataclasses.replace(policy, left=left),
