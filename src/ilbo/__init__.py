@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from ilbo.builtin.reservoirs import reservoir
     from ilbo.errors import DensityError, PlanningWarning, UserError
     from ilbo.mdp.evaluate import Evaluation, compare, evaluate
+    from ilbo.mdp.laws.beta import Beta
+    from ilbo.mdp.laws.chain import MarkovChain, Seasonal
+    from ilbo.mdp.laws.empirical import Discrete, Empirical
     from ilbo.mdp.laws.gamma import Gamma
     from ilbo.mdp.laws.gaussian import Gaussian
     from ilbo.mdp.laws.law import Law
+    from ilbo.mdp.laws.located import Exponential, LogNormal, StudentT, Uniform, Weibull
     from ilbo.mdp.laws.product import Product
     from ilbo.mdp.model import Model
     from ilbo.mdp.outside import NumpyPolicy
@@ -47,7 +51,11 @@ _HOMES = {
     "mdp.model": ("Model",),
     "mdp.outside": ("NumpyPolicy",),
     "mdp.problem": ("Problem",),
+    "mdp.laws.beta": ("Beta",),
+    "mdp.laws.chain": ("MarkovChain", "Seasonal"),
+    "mdp.laws.empirical": ("Discrete", "Empirical"),
     "mdp.laws.gamma": ("Gamma",),
+    "mdp.laws.located": ("Exponential", "LogNormal", "StudentT", "Uniform", "Weibull"),
     "mdp.laws.gaussian": ("Gaussian",),
     "mdp.laws.law": ("Law",),
     "mdp.laws.product": ("Product",),

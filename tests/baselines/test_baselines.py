@@ -236,10 +236,57 @@ def test_hindsight_finds_the_optimum_that_a_solver_finds():
 
 def test_no_policy_passes_the_limit_on_the_same_noise():
     problem = ilbo.make("navigation-3")
-    limit = hindsight(problem, 5, episodes=8, steps=300)
+    limit = hindsight(problem, 5, episodes=8, steps=200, rounds=1)
     for policy in (problem.model.heuristic, Midpoint(problem.model)):
         assert (ilbo.evaluate(problem, policy, 5, episodes=8).returns <= limit.returns).all()
     assert np.abs(limit.actions).max() <= 1.0
+
+
+class Steps(Walk):
+    """Falls by 10 outside [0, 1] in each component, which no gradient shows."""
+
+    def terminal(self, state):
+        return jnp.array(False)
+
+    def reward(self, state, action, next_state):
+        return -jnp.sum(next_state**2) / 100 - 10.0 * jnp.sum(jnp.abs(next_state - 0.5) > 0.5)
+
+
+def test_limit_sees_steps_of_the_reward():
+    problem = ilbo.Problem(
+        Steps(sigma=1.0), name="steps", initial_state=(1.5, -0.5), horizon=4, region=(-2.0, 2.0)
+    )
+    plain = hindsight(problem, 3, episodes=16, rounds=0)
+    limit = hindsight(problem, 3, episodes=16)
+    assert limit.mean > plain.mean + 1.0
+    assert limit.last_gain < 0.01
+    noise = evaluation_noise(problem, jax.random.key(3), 16)
+
+    def best(start, xis):  # each component alone, on a grid: the steps count most, so near enough
+        values, points = np.zeros(4001), np.linspace(-20, 20, 4001)
+        for xi in xis[::-1]:
+            moved = points[:, None] + np.linspace(-1, 1, 101) + xi
+            after = np.interp(moved, points, values)
+            reward = -(moved**2) / 100 - 10.0 * (np.abs(moved - 0.5) > 0.5)
+            values = np.max(reward + after, axis=1)
+        return np.interp(start, points, values)
+
+    known = [best(1.5, xis[:, 0]) + best(-0.5, xis[:, 1]) for xis in np.asarray(noise)]
+    np.testing.assert_allclose(limit.returns, known, atol=0.1)
+
+
+def test_no_policy_that_it_starts_from_passes_the_limit():
+    """Even where the ascent hardly moves, and for a policy that random plans do not find."""
+    problem = walk(horizon=6)
+
+    def policy(state):
+        return jnp.clip(-state, -1.0, 1.0)
+
+    earned = ilbo.evaluate(problem, policy, 5, episodes=8).returns
+    limit = hindsight(problem, 5, episodes=8, steps=1, rounds=0, policies=[policy])
+    assert (limit.returns >= earned - 1e-5).all()
+    weak = hindsight(problem, 5, episodes=8, steps=1, rounds=0)
+    assert not (weak.returns >= earned).all()
 
 
 def test_limit_depends_on_the_start():
@@ -253,6 +300,8 @@ def test_bad_arguments_of_baselines_are_refused():
         hindsight(walk(), 0, episodes=0)
     with pytest.raises(ilbo.UserError, match="ascent steps must be at least 1"):
         hindsight(walk(), 0, steps=0)
+    with pytest.raises(ilbo.UserError, match="rounds must be at least 0"):
+        hindsight(walk(), 0, rounds=-1)
     with pytest.raises(ilbo.UserError, match="has shape"):
         hindsight(walk(), 0, start=[1.0])
 

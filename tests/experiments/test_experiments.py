@@ -18,7 +18,7 @@ from ilbo.experiments.engines import Local, blocks
 from ilbo.experiments.folder import ExperimentFolder
 from ilbo.experiments.generalisation import starts_of
 from ilbo.experiments.scales import SCALES
-from ilbo.experiments.study import markdown_table
+from ilbo.experiments.study import limit_cell, markdown_table
 from ilbo.mdp.numbers import number
 
 ARM = Arm("tf-mdp", "navigation-3", "through-time", {"layers": [4], "epochs": 8, "batch": 2})
@@ -207,6 +207,11 @@ def test_figures_of_the_learning_curves(reported):
     assert "| 10.50 |" in text  # the gap to the limit of −90
     tests = list(csv.DictReader((path / "learning-curves.csv").read_text().splitlines()))
     assert len(tests) == 3 * 5 * 2 * 8
+
+
+def test_limit_that_a_policy_passes_is_shown_as_an_error():
+    assert limit_cell(-90.0, [-100.0, -90.00001]) == "−90.00"
+    assert limit_cell(-90.0, [-100.0, -89.9]) == "−90.00, too low: a policy earns more"
 
 
 @pytest.mark.parametrize("reported", ["stability"], indirect=True)

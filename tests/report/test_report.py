@@ -207,15 +207,19 @@ def test_a_model_of_the_users_own_has_curves_and_with_the_problem_trajectories_t
 def test_hindsight_limit_is_computed_once_a_problem_and_shown(navigation, tmp_path, monkeypatch):
     asked = []
 
-    def hindsight(problem, key):
-        asked.append(problem.name)
-        return SimpleNamespace(mean=-72.25)
+    def hindsight(problem, key, episodes, policies):
+        asked.append((problem.name, episodes, len(policies)))
+        return SimpleNamespace(mean=limit)
 
     monkeypatch.setattr(ilbo.baselines, "hindsight", hindsight)
     other = write_run(tmp_path / "other", ilbo.make("navigation-3"), tests=0)
+    limit = -0.25
     _, said = report(navigation, other, limit=True)
-    assert asked == ["navigation-3"]
-    assert "hindsight limit −72.25" in said
+    assert asked == [("navigation-3", FEW, 1)]
+    assert "hindsight limit −0.25 perfect information" in said
+    limit = -5_000.0
+    _, said = report(navigation, limit=True)
+    assert "hindsight limit −5,000 too low: a policy earns more" in said
 
 
 def test_command_writes_into_the_folder_of_the_run(navigation, capsys):

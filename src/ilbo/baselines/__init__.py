@@ -11,17 +11,26 @@ from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ilbo.baselines.config import ThroughTime
+    from ilbo.baselines.dynamic import GridPolicy, Optimum, earned, optimum, solve
     from ilbo.baselines.limit import Limit, hindsight
     from ilbo.baselines.open_loop import StraightLine, straight_line
+    from ilbo.baselines.penalty import fit_value, penalised_hindsight
     from ilbo.baselines.through_time import ThroughTimeTrainer, plan_through_time
 
 __all__ = [
+    "GridPolicy",
     "Limit",
+    "Optimum",
     "StraightLine",
     "ThroughTime",
     "ThroughTimeTrainer",
+    "earned",
+    "fit_value",
     "hindsight",
+    "optimum",
+    "penalised_hindsight",
     "plan_through_time",
+    "solve",
     "straight_line",
 ]
 
@@ -29,6 +38,13 @@ __getattr__ = on_first_use(
     __name__,
     {
         "config": ("ThroughTime",),
+        "dynamic": (
+            "GridPolicy",
+            "Optimum",
+            "earned",
+            "optimum",
+            "solve",
+        ),
         "limit": (
             "Limit",
             "hindsight",
@@ -36,6 +52,10 @@ __getattr__ = on_first_use(
         "open_loop": (
             "StraightLine",
             "straight_line",
+        ),
+        "penalty": (
+            "fit_value",
+            "penalised_hindsight",
         ),
         "through_time": (
             "ThroughTimeTrainer",

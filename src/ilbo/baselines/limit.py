@@ -2,13 +2,17 @@
 
 For each drawn sequence of noise, the best sequence of actions given that noise. Its mean bounds the
 value of every policy from above, since a policy does not see future noise (an information
-relaxation). The optimum is found by gradient ascent from several starts: where the ascent stops
-short of it, the estimate is too low.
+relaxation). The optimum is found by gradient ascent from policies and random plans, then by rounds
+of random search, which sees the steps of a reward that its gradient does not, and further ascent.
+Where these stop short of the optimum, the limit is too low: `last_gain` says how much the last
+rounds still found, and policies given as starts are never above it on their own noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -26,10 +30,21 @@ from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, State
 from ilbo.mdp.simulate import PolicyFunction, Trajectories, as_key, discounted_sum, roll
 
-RANDOM_STARTS = 4
+RANDOM_STARTS = 2
+"""Random plans that each round ascends from, beside the best found so far."""
 STEPS = 600
 RATE = 0.05
 """Initial learning rate, as a share of the actions' range; it decays to 0."""
+POLISH = 0.2
+"""Share of that rate for the best plan found so far."""
+ROUNDS = 20
+"""Rounds of random search and ascent at most."""
+PROPOSALS = 4000
+"""Of the random search of one round."""
+CONVERGED, PATIENCE = 1e-5, 2
+"""The rounds end when this many in a row each add less than this share to the mean."""
+BLOCK = 256
+"""Noise sequences that are solved side by side."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,8 @@ class Limit:
     """One for each noise sequence."""
     actions: Float[np.ndarray, "episodes horizon m"]
     """The actions that earn them."""
+    last_gain: float
+    """What the last two rounds of the search added to the mean: near 0 where it has converged."""
 
 
 def hindsight(
@@ -50,35 +67,83 @@ def hindsight(
     episodes: int = 64,
     start: Any = None,
     steps: int = STEPS,
+    rounds: int = ROUNDS,
+    policies: Sequence[PolicyFunction] = (),
 ) -> Limit:
     """The hindsight limit of a problem.
 
     Args:
         problem: What to act in.
-        key: A JAX key, or a seed; the noise is that of `evaluate` with the same key, so returns can
-            be compared one by one.
+        key: A JAX key, or a seed; the noise is that of `evaluate` with the same key and as many
+            episodes, so returns can be compared one by one.
         episodes: Noise sequences.
         start: A start state [n]; the problem's own if None.
         steps: Steps of gradient ascent from each of the starts: the middle of the action bounds,
-            the hand-written controller where there is one, and random actions.
+            the hand-written controller where there is one, the policies, and random actions.
+        rounds: Rounds of random search and ascent from further random plans, at most; fewer where
+            they add nothing.
+        policies: Policies to start from. The limit is at least what they earn on its noise.
     """
     if steps < 1:
         raise UserError(f"The number of ascent steps must be at least 1, got {steps}.")
+    if rounds < 0:
+        raise UserError(f"The number of rounds must be at least 0, got {rounds}.")
     state = problem.initial_state if start is None else problem.check_start(start)
     noise = evaluation_noise(problem, as_key(key), episodes)
+    every = [*reference_policies(problem), *policies]
+    solve = partial(_solve, problem, every, state, steps, rounds)
     random_key = jax.random.fold_in(as_key(key), 1)
-    shape = (RANDOM_STARTS, episodes, problem.horizon, problem.action_size)
-    guesses = [*jax.random.uniform(random_key, shape)]
-    guesses += [_along(problem, policy, noise, state) for policy in reference_policies(problem)]
-    best, actions = _ascend(problem, jnp.stack(guesses), noise, state, steps)
-    returns = np.asarray(best, np.float64)
+    blocks = [
+        solve(noise[i : i + BLOCK], jax.random.fold_in(random_key, i))
+        for i in range(0, episodes, BLOCK)
+    ]
+    returns = np.concatenate([block[0] for block in blocks])
     spread = returns.std(ddof=1) if episodes > 1 else np.nan
     return Limit(
         mean=float(returns.mean()),
         standard_error=float(spread / np.sqrt(episodes)),
         returns=returns,
-        actions=np.asarray(actions),
+        actions=np.concatenate([block[1] for block in blocks]),
+        last_gain=float(sum(block[2] for block in blocks) / episodes),
     )
+
+
+def _solve(
+    problem: Problem,
+    policies: Sequence[PolicyFunction],
+    start: State,
+    steps: int,
+    rounds: int,
+    noise: Float[Array, "e horizon k"],
+    key: Key[Array, ""],
+) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, "e horizon m"], float]:
+    """Best returns, their actions, and the sum of what the last rounds gained."""
+    shape = (RANDOM_STARTS, len(noise), problem.horizon, problem.action_size)
+    paths = [_along(problem, policy, noise, start) for policy in policies]
+    guesses = jnp.stack([plan for plan, _, _ in paths])
+    guesses = jnp.concatenate([guesses, jax.random.uniform(key, shape)])
+    best, plans = _ascend(problem, guesses, jnp.ones(len(guesses)), noise, start, steps)
+    rates = jnp.full(1 + RANDOM_STARTS, 1.0).at[0].set(POLISH)
+    gains: list[float] = []
+    for number in range(rounds):
+        before = best
+        search_key, random_key = jax.random.split(jax.random.fold_in(key, number))
+        best, plans = _search(problem, plans, best, noise, start, search_key)
+        # A search that found a way over a step leaves the rest of it to the gradient.
+        guesses = jnp.concatenate([plans[None], jax.random.uniform(random_key, shape)])
+        found, climbed = _ascend(problem, guesses, rates, noise, start, max(1, steps // 2))
+        plans = jnp.where((found > best)[:, None, None], climbed, plans)
+        best = jnp.maximum(found, best)
+        gains.append(float(jnp.sum(best - before)))
+        small = CONVERGED * float(jnp.sum(jnp.abs(best)))
+        if len(gains) >= PATIENCE and max(gains[-PATIENCE:]) <= small:
+            break
+    returns, actions = _play(problem, plans, noise, start)
+    # Rounding may cost a plan what its policy earned: then the policy's own actions stand.
+    for _, earned, taken in paths:
+        actions = jnp.where((earned > returns)[:, None, None], taken, actions)
+        returns = jnp.maximum(earned, returns)
+    return np.asarray(returns, np.float64), np.asarray(actions), sum(gains[-PATIENCE:])
 
 
 def fractions(
@@ -96,46 +161,78 @@ def fractions(
 @eqx.filter_jit
 def _along(
     problem: Problem, policy: PolicyFunction, noise: Float[Array, "e horizon k"], start: State
-) -> Float[Array, "e horizon m"]:
-    """The actions of a policy along the noise, as a plan."""
+) -> tuple[Float[Array, "e horizon m"], Float[Array, " e"], Float[Array, "e horizon m"]]:
+    """The actions of a policy along the noise: as a plan, what they earn, as they are."""
     starts = jnp.broadcast_to(start, (len(noise), problem.state_size))
     path = roll(problem.exact, policy, jnp.swapaxes(noise, 0, 1), jax.random.key(0), starts)
     low, high = jax.vmap(jax.vmap(problem.exact.bounds))(path.states[:, :-1])
-    return fractions(path.actions, low, high)
+    plan = fractions(path.actions, low, high)
+    return plan, discounted_sum(problem, path.rewards), path.actions
+
+
+def _act(fraction: Action, low: Action, high: Action) -> Action:
+    return within(low, high, fraction)
+
+
+def _paths(
+    model: Model,
+    plans: Float[Array, "*any e horizon m"],
+    noise: Float[Array, "e horizon k"],
+    start: State,
+) -> Trajectories:
+    """Episodes along plans, which are fractions of the way between the bounds."""
+
+    def one(plan: Float[Array, "horizon m"], xi: Float[Array, "horizon k"]) -> Trajectories:
+        return follow(model, _act, plan, xi, start)
+
+    side_by_side = jax.vmap(one)
+    for _ in plans.shape[:-3]:
+        side_by_side = jax.vmap(side_by_side, in_axes=(0, None))
+    return side_by_side(plans, noise)
+
+
+@eqx.filter_jit
+def _play(
+    problem: Problem,
+    plans: Float[Array, "e horizon m"],
+    noise: Float[Array, "e horizon k"],
+    start: State,
+) -> tuple[Float[Array, " e"], Float[Array, "e horizon m"]]:
+    """What plans earn on the exact model, and their actions."""
+    path = _paths(problem.exact, plans, noise, start)
+    return discounted_sum(problem, path.rewards), path.actions
+
+
+def _ends(problem: Problem, start: State) -> tuple[Action, Action]:
+    """Lowest and highest fraction of each action: no end where there is no bound."""
+    low, high = problem.exact.bounds(start)
+    return (
+        jnp.where(jnp.isfinite(low), 0.0, -jnp.inf),
+        jnp.where(jnp.isfinite(high), 1.0, jnp.inf),
+    )
 
 
 @eqx.filter_jit
 def _ascend(
     problem: Problem,
     guesses: Float[Array, "g e horizon m"],
+    rates: Float[Array, " g"],
     noise: Float[Array, "e horizon k"],
     start: State,
     steps: int,
 ) -> tuple[Float[Array, " e"], Float[Array, "e horizon m"]]:
-    """Projected gradient ascent on plans, which are fractions of the way between the bounds.
+    """Projected gradient ascent on plans, at shares of the learning rate.
 
-    Returns the best returns on the exact model over all guesses and steps, and their actions.
+    Returns the best returns on the exact model over all guesses and steps, and their plans.
     """
     optimizer = optax.adam(optax.cosine_decay_schedule(RATE, steps), eps=1e-12)
-    low, high = problem.exact.bounds(start)
-    least, most = (
-        jnp.where(jnp.isfinite(low), 0.0, -jnp.inf),
-        jnp.where(jnp.isfinite(high), 1, jnp.inf),
-    )
-
-    def act(fraction: Action, low: Action, high: Action) -> Action:
-        return within(low, high, fraction)
-
-    def every(model: Model, plans: Float[Array, "any e horizon m"]) -> Trajectories:
-        def one(plan: Float[Array, "horizon m"], xi: Float[Array, "horizon k"]) -> Trajectories:
-            return follow(model, act, plan, xi, start)
-
-        return jax.vmap(jax.vmap(one), in_axes=(0, None))(plans, noise)
+    least, most = _ends(problem, start)
 
     def total(
         plans: Float[Array, "g e horizon m"],
     ) -> tuple[Float[Array, ""], Float[Array, "g e"]]:
-        returns = discounted_sum(problem, every(problem.model, plans).rewards)
+        rewards = _paths(problem.model, plans, noise, start).rewards
+        returns = discounted_sum(problem, rewards)
         return jnp.sum(returns), returns
 
     relaxed = problem.exact is not problem.model
@@ -144,17 +241,57 @@ def _ascend(
         plans, state, best, best_plans = carry
         (_, returns), gradient = jax.value_and_grad(total, has_aux=True)(plans)
         if relaxed:
-            returns = discounted_sum(problem, every(problem.exact, plans).rewards)
+            rewards = _paths(problem.exact, plans, noise, start).rewards
+            returns = discounted_sum(problem, rewards)
         better = returns > best
         best_plans = jnp.where(better[..., None, None], plans, best_plans)
         best = jnp.where(better, returns, best)
         usable = jnp.all(jnp.isfinite(gradient), axis=(-2, -1), keepdims=True)
         updates, state = optimizer.update(jnp.where(usable, -gradient, 0.0), state)
-        return (jnp.clip(plans + updates, least, most), state, best, best_plans), None
+        plans = jnp.clip(plans + rates[:, None, None, None] * updates, least, most)
+        return (plans, state, best, best_plans), None
 
     worst = jnp.full(guesses.shape[:2], -jnp.inf)
     carry = (guesses, optimizer.init(guesses), worst, guesses)
     (_, _, best, best_plans), _ = jax.lax.scan(step, carry, length=steps + 1)
     chosen = jnp.argmax(best, axis=0)
     plan = jnp.take_along_axis(best_plans, chosen[None, :, None, None], axis=0)[0]
-    return jnp.max(best, axis=0), every(problem.exact, plan[None]).actions[0]
+    return jnp.max(best, axis=0), plan
+
+
+@eqx.filter_jit
+def _search(
+    problem: Problem,
+    plans: Float[Array, "e horizon m"],
+    best: Float[Array, " e"],
+    noise: Float[Array, "e horizon k"],
+    start: State,
+    key: Key[Array, ""],
+) -> tuple[Float[Array, " e"], Float[Array, "e horizon m"]]:
+    """Random changes of plans, kept where they earn more on the exact model.
+
+    A change shifts a random share of a plan's numbers by a random width, both of all sizes.
+    """
+    least, most = _ends(problem, start)
+    episodes, horizon, actions = plans.shape
+
+    def step(
+        carry: tuple[Float[Array, " e"], Float[Array, "e horizon m"]], key: Key[Array, ""]
+    ) -> tuple[Any, None]:
+        best, plans = carry
+        share_key, width_key, which_key, shift_key = jax.random.split(key, 4)
+        one_each = (episodes, 1, 1)
+        smallest = jnp.log(1 / (horizon * actions))
+        share = jnp.exp(jax.random.uniform(share_key, one_each, minval=smallest, maxval=0.0))
+        width = jnp.exp(jax.random.uniform(width_key, one_each, minval=jnp.log(1e-3), maxval=0.0))
+        which = jax.random.uniform(which_key, plans.shape) < share
+        shift = jnp.where(which, width * jax.random.normal(shift_key, plans.shape), 0.0)
+        proposed = jnp.clip(plans + shift, least, most)
+        rewards = _paths(problem.exact, proposed, noise, start).rewards
+        returns = discounted_sum(problem, rewards)
+        better = returns > best
+        plans = jnp.where(better[:, None, None], proposed, plans)
+        return (jnp.where(better, returns, best), plans), None
+
+    (best, plans), _ = jax.lax.scan(step, (best, plans), jax.random.split(key, PROPOSALS))
+    return best, plans

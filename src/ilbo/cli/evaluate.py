@@ -79,7 +79,7 @@ class Command:
         from ilbo.mdp.evaluate import evaluate
 
         episodes = min(self.episodes, LIMIT_EPISODES)
-        best = hindsight(problem, key, episodes, self.start)
+        best = hindsight(problem, key, episodes, self.start, policies=policies)
         earned = [
             evaluate(problem, p, key, episodes, self.start).discounted_returns for p in policies
         ]

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 Planner = Literal["ilbo", "through-time", "hindsight", "straight-line", "heuristic"]
 
-LIMIT_EPISODES = 256
-"""Noise sequences that the hindsight limit is the mean of."""
-
 
 @dataclass(frozen=True)
 class Arm:
@@ -188,10 +185,9 @@ def _hindsight(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Resul
     from ilbo.baselines import hindsight
     from ilbo.runs.results import fresh_key
 
-    episodes = min(arm.fresh, LIMIT_EPISODES)
-
     def limit(start: tuple[float, ...] | None = None) -> Limit:
-        return hindsight(problem, fresh_key(), episodes, start, **arm.settings)
+        # The noise that policies are evaluated on: of fewer sequences the mean may be lower.
+        return hindsight(problem, fresh_key(), arm.fresh, start, **arm.settings)
 
     own = limit()
     starts = tuple(limit(start).mean for start in arm.test_starts)

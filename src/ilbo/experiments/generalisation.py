@@ -10,7 +10,7 @@ import numpy as np
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import probability_of_improvement, spread
-from ilbo.experiments.study import Study, markdown_table, mean_and_spread
+from ilbo.experiments.study import Study, limit_cell, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def report(study: Study) -> str:
                     mean_and_spread(theirs),
                     "ILBO" if ahead else "tf-mdp",
                     number(chance.value),
-                    number(limit),
+                    limit_cell(limit, [*ours, *theirs, hand]),
                     number(hand),
                 ]
             )

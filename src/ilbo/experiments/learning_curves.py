@@ -12,6 +12,7 @@ from ilbo.experiments.scales import Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, reach, spread
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
+from ilbo.mdp.ranking import too_low
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,9 +125,12 @@ def yardstick_table(study: Study) -> str:
     rows = []
     for problem in study.scale.problems:
         cells = [study.yardstick(p, problem) for p in ("hindsight", "straight-line", "heuristic")]
-        rows.append(
-            [problem, *(f"{number(run.final)} ± {number(run.standard_error)}" for run in cells)]
-        )
+        limit, *others = (f"{number(run.final)} ± {number(run.standard_error)}" for run in cells)
+        earned = [run.final for run in cells[1:]]
+        earned += [run.final for arm in _learners(study, problem) for run in study.of(arm)]
+        if too_low(cells[0].final, earned):
+            limit += ", too low: a policy earns more"
+        rows.append([problem, limit, *others])
     columns = ["problem", "hindsight limit", "straight-line plan", "hand-written controller"]
     return markdown_table(columns, rows)
 

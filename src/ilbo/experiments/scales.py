@@ -36,6 +36,8 @@ class Scale:
     """Depths of value expansion that are compared."""
     ascent: int
     """Steps of the ascent to the hindsight limit."""
+    search: int
+    """Rounds of the search for it at most."""
     fresh: int
     """Fresh episodes of each evaluation."""
 
@@ -58,7 +60,7 @@ class Scale:
 
     def yardsticks(self, problem: str, **options: Any) -> list[Arm]:
         """Baselines without training: the limit, an open-loop plan, a hand-written controller."""
-        limit = {"steps": self.ascent}
+        limit = {"steps": self.ascent, "rounds": self.search}
         return [
             Arm("hindsight limit", problem, "hindsight", limit, fresh=self.fresh, **options),
             Arm("straight-line plan", problem, "straight-line", fresh=self.fresh, **options),
@@ -107,6 +109,7 @@ SCALES: dict[ScaleName, Scale] = {
         small_batch_epochs=8,
         depths=(1, 2),
         ascent=20,
+        search=1,
         fresh=32,
     ),
     "small": Scale(
@@ -123,6 +126,7 @@ SCALES: dict[ScaleName, Scale] = {
         small_batch_epochs=600,
         depths=(1, 2, 4, 8, 16),
         ascent=600,
+        search=20,
         fresh=2048,
     ),
     "paper": Scale(
@@ -139,6 +143,7 @@ SCALES: dict[ScaleName, Scale] = {
         small_batch_epochs=600,
         depths=(1, 2, 4, 8, 16),
         ascent=1_000,
+        search=40,
         fresh=2048,
     ),
 }

@@ -13,6 +13,7 @@ from ilbo.experiments.arms import Arm, Result
 from ilbo.experiments.scales import Scale, ScaleName
 from ilbo.experiments.statistics import mean, spread
 from ilbo.mdp.numbers import number
+from ilbo.mdp.ranking import too_low
 from ilbo.storage.environment import machine
 from ilbo.storage.files import write_text
 
@@ -150,6 +151,18 @@ def mean_and_spread(values: Sequence[float]) -> str:
     """Mean ± standard deviation; of a single value, the value alone."""
     middle = number(mean(values).value)
     return f"{middle} ± {number(spread(values))}" if len(values) > 1 else middle
+
+
+def limit_cell(limit: float, policies: Iterable[float]) -> str:
+    """A hindsight limit; one that a policy passes on the same noise is an error, and shown as one.
+
+    Args:
+        limit: The limit on the fresh trajectories.
+        policies: What policies earn on them.
+    """
+    if too_low(limit, policies):
+        return f"{number(limit)}, too low: a policy earns more"
+    return number(limit)
 
 
 def grouped(rows: Iterable[Mapping[str, Any]], *names: str) -> dict[tuple, list[Any]]:

@@ -29,7 +29,7 @@ def reasons(problem: Problem, probes: int = 16) -> dict[str, str | None]:
     wrong = ~(np.abs(predicted - actual) <= 1e-3 * scale)
     clipped = ~np.any(local != 0, axis=-1)
     drives = np.any(jacobian != 0, axis=0)  # [n, k]
-    gaussian = problem.model.law.gaussian
+    gaussian, discrete = problem.model.law.gaussian, problem.model.law.discrete
 
     found: dict[str, str | None] = {}
     for i, name in enumerate(problem.state_names):
@@ -43,6 +43,8 @@ def reasons(problem: Problem, probes: int = 16) -> dict[str, str | None]:
             found[name] = "is not affine in the noise"
         elif len(own) == 0:
             found[name] = "is deterministic given the state and the action"
+        elif discrete[own].any():
+            found[name] = "is driven by a noise with finitely many values"
         elif not gaussian[own].all() and len(own) > 1:
             found[name] = f"mixes {len(own)} noises that are not all Gaussian"
         elif sharing:

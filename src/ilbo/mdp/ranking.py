@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,14 @@ from jaxtyping import Float
 
 from ilbo.mdp.bootstrap import interval, resample
 from ilbo.mdp.numbers import precise, precise_interval
+
+
+def too_low(limit: float, returns: Iterable[float]) -> bool:
+    """Whether a policy earns more than what is called a limit, both on the same noise.
+
+    The rounding of sums in 32 bits is allowed for.
+    """
+    return any(earned > limit + 1e-6 * abs(limit) for earned in returns)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,8 @@ def look_into(
         if key not in limits:
             from ilbo.baselines import hindsight
 
-            limits[key] = hindsight(problem, fresh_key()).mean
+            found = hindsight(problem, fresh_key(), episodes, policies=policies)
+            limits[key] = found.mean
         limit = limits[key]
     others = yardsticks(problem, fresh_key(), episodes) if trained else {}
     return Entry(run, name, problem, policies, evaluations, limit, others)

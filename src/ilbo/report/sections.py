@@ -6,6 +6,7 @@ import numpy as np
 
 from ilbo import plots
 from ilbo.mdp.numbers import interval, number
+from ilbo.mdp.ranking import too_low
 from ilbo.mdp.simulate import simulate
 from ilbo.mdp.yardstick import WORDS, Yardstick
 from ilbo.planning.config import ILBO
@@ -60,7 +61,7 @@ def _tiles(entry: Entry) -> str:
     if "best_mean" in result:
         tiles.append(("best tested policy", number(result["best_mean"]), "mean return"))
     if entry.limit is not None:
-        tiles.append(("hindsight limit", number(entry.limit), "perfect information"))
+        tiles.append(("hindsight limit", number(entry.limit), _of_limit(entry)))
     if entry.episode:
         seconds = result.get("seconds", max(tests[-1].seconds for tests in run.history if tests))
         total = f"of {run.config.episodes:,} episodes"
@@ -108,6 +109,14 @@ def _outcome(entry: Entry, prefix: str) -> str:
         "episodes: median, half of them, nine in ten."
     )
     return parts.card("What it earns", parts.picture(figure, f"{prefix}o", "Returns", caption))
+
+
+def _of_limit(entry: Entry) -> str:
+    """What the limit is; a limit that a policy passes is an error, and said to be one."""
+    assert entry.limit is not None
+    if too_low(entry.limit, (float(returns.mean()) for returns in entry.each)):
+        return "too low: a policy earns more, so it has not converged"
+    return "perfect information"
 
 
 def _seeds(entry: Entry) -> str:

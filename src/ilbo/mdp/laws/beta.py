@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
+from scipy.special import roots_jacobi
 
 from ilbo.errors import UserError
 from ilbo.mdp import sampling
-from ilbo.mdp.laws.law import Law, positive
+from ilbo.mdp.laws.law import Law, Rule, positive
 
 
 class Beta(Law):
@@ -47,6 +49,11 @@ class Beta(Law):
             - jax.scipy.special.betaln(self.a, self.b)
         )
         return jnp.where(inside, log_prob, -jnp.inf)
+
+    def rules(self, points: int) -> list[Rule]:
+        shapes = zip(np.asarray(self.a, float), np.asarray(self.b, float), strict=True)
+        found = [roots_jacobi(points, b - 1, a - 1) for a, b in shapes]
+        return [((1 + nodes) / 2, weights / weights.sum()) for nodes, weights in found]
 
     @property
     def reference(self) -> Float[Array, " k"]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
+from scipy.special import roots_genlaguerre
 
 from ilbo.mdp import sampling
-from ilbo.mdp.laws.law import Law, positive
+from ilbo.mdp.laws.law import Law, Rule, positive
 
 
 class Gamma(Law):
@@ -28,6 +30,10 @@ class Gamma(Law):
 
     def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         return gamma_log_prob(noise, self.shape)
+
+    def rules(self, points: int) -> list[Rule]:
+        found = [roots_genlaguerre(points, k - 1) for k in np.asarray(self.shape, float)]
+        return [(nodes, weights / weights.sum()) for nodes, weights in found]
 
     @property
     def reference(self) -> Float[Array, " k"]:

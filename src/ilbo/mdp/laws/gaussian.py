@@ -7,7 +7,7 @@ from jax.scipy import stats
 from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.mdp import sampling
-from ilbo.mdp.laws.law import Law, components
+from ilbo.mdp.laws.law import Law, Rule, components
 
 
 class Gaussian(Law):
@@ -24,6 +24,10 @@ class Gaussian(Law):
 
     def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         return stats.norm.logpdf(noise)
+
+    def rules(self, points: int) -> list[Rule]:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(points)
+        return [(nodes, weights / np.sqrt(2 * np.pi))] * self.count
 
     @property
     def gaussian(self) -> Bool[np.ndarray, " k"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -14,9 +14,13 @@ from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.errors import UserError
 
+Rule = tuple[np.ndarray, np.ndarray]
+"""Nodes and weights of a quadrature."""
+MOST_NODES = 100_000
+
 
 class Law(eqx.Module):
-    """Law of a vector ξ [size] with independent components, each with a density."""
+    """Law of a vector ξ [size]: independent components with densities, or none (`discrete`)."""
 
     @property
     @abstractmethod
@@ -31,9 +35,27 @@ class Law(eqx.Module):
     def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         """Log-density of each component."""
 
+    def rules(self, points: int) -> list[Rule]:
+        """A quadrature of so many points for each component, exact as the points grow."""
+        raise UserError(f"There is no quadrature of the law {self}.")
+
+    def quadrature(self, points: int) -> Rule:
+        """Nodes [q, k] and weights [q] with Σ_i w_i g(ξ_i) ≈ E g(ξ), from `rules`."""
+        if not 1 <= points ** max(self.size, 1) <= MOST_NODES:
+            raise UserError(
+                f"A quadrature of {points} points in each of {self.size} noise components has too "
+                f"many nodes: at most {MOST_NODES:,} are allowed."
+            )
+        return side_by_side([(nodes[:, None], weights) for nodes, weights in self.rules(points)])
+
     @property
     def gaussian(self) -> Bool[np.ndarray, " k"]:
         """Which components are standard normal (these may mix in one state component)."""
+        return np.zeros(self.size, bool)
+
+    @property
+    def discrete(self) -> Bool[np.ndarray, " k"]:
+        """Which components have finitely many values, and so no density."""
         return np.zeros(self.size, bool)
 
     @property
@@ -43,6 +65,23 @@ class Law(eqx.Module):
 
     @abstractmethod
     def __str__(self) -> str: ...
+
+
+def side_by_side(rules: Sequence[Rule]) -> Rule:
+    """The quadrature of independent parts, each with nodes [q, part] and weights [q]."""
+    nodes, weights = np.zeros((1, 0)), np.ones(1)
+    for more, their_weights in rules:
+        nodes = np.concatenate(
+            [np.repeat(nodes, len(more), axis=0), np.tile(more, (len(nodes), 1))], axis=1
+        )
+        weights = np.outer(weights, their_weights).ravel()
+    return nodes, weights
+
+
+def by_quantile(quantile: Callable[[np.ndarray], np.ndarray], points: int) -> Rule:
+    """A rule from the inverse of the distribution function: Gauss-Legendre in the probability."""
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    return quantile((nodes + 1) / 2), weights / 2
 
 
 def positive(law: str, parameter: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.errors import UserError
-from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.law import Law, Rule, side_by_side
 
 
 class Product(Law):
@@ -35,9 +35,16 @@ class Product(Law):
     def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         return jnp.concatenate([law.log_prob(part) for law, part in self._parts(noise)])
 
+    def quadrature(self, points: int) -> Rule:
+        return side_by_side([law.quadrature(points) for law in self.laws])
+
     @property
     def gaussian(self) -> Bool[np.ndarray, " k"]:
         return np.concatenate([law.gaussian for law in self.laws])
+
+    @property
+    def discrete(self) -> Bool[np.ndarray, " k"]:
+        return np.concatenate([law.discrete for law in self.laws])
 
     @property
     def reference(self) -> Float[Array, " k"]:

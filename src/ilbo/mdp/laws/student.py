@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy import stats
 from jaxtyping import Array, Float, Key
+from scipy.special import stdtrit
 
 from ilbo.mdp import sampling
-from ilbo.mdp.laws.law import Law, positive
+from ilbo.mdp.laws.law import Law, Rule, by_quantile, positive
 
 
 class Student(Law):
@@ -32,6 +36,10 @@ class Student(Law):
 
     def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
         return stats.t.logpdf(noise, self.degrees)
+
+    def rules(self, points: int) -> list[Rule]:
+        degrees = np.asarray(self.degrees, float)
+        return [by_quantile(partial(stdtrit, k), points) for k in degrees]
 
     @property
     def reference(self) -> Float[Array, " k"]:

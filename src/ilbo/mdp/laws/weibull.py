@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ilbo.mdp.laws.law import Law, positive
+from ilbo.mdp.laws.law import Law, Rule, positive
 
 
 class Weibull(Law):
@@ -30,6 +31,10 @@ class Weibull(Law):
         safe = jnp.where(inside, noise, 1.0)
         log_prob = jnp.log(self.shape) + (self.shape - 1) * jnp.log(safe) - safe**self.shape
         return jnp.where(inside, log_prob, -jnp.inf)
+
+    def rules(self, points: int) -> list[Rule]:
+        nodes, weights = np.polynomial.laguerre.laggauss(points)
+        return [(nodes ** (1 / k), weights) for k in np.asarray(self.shape, float)]
 
     @property
     def reference(self) -> Float[Array, " k"]:
