@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ilbo.errors import UserError
+from ilbo.forks import check_not_forked
 from ilbo.mdp import sampling
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
@@ -75,6 +76,7 @@ class Problem(eqx.Module):
         exact: Model | None = None,
         origin: Origin = PYTHON,
     ):
+        check_not_forked()
         start = jnp.asarray(np.asarray(initial_state, np.float32))
         if start.ndim != 1:
             raise UserError(

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.errors import UserError
+from ilbo.forks import check_not_forked
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 
@@ -161,6 +162,7 @@ def simulate(
         episodes: How many.
         start: A start state [n], or one per episode [episodes, n]; the problem's own if None.
     """
+    check_not_forked()
     if episodes < 1:
         raise UserError(f"The number of episodes must be at least 1, got {episodes}.")
     if episodes > MOST_EPISODES:

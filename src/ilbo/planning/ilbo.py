@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from ilbo.forks import check_not_forked
 from ilbo.mdp import density_check, sampling
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
@@ -43,6 +44,7 @@ class ILBOTrainer(Trainer):
     @classmethod
     def of(cls, problem: Problem, config: ILBO, episodes: int) -> ILBOTrainer:
         """For runs of so many episodes."""
+        check_not_forked()
         if config.gradient.needs_density:
             density_check.check(problem)
         if episodes >= ENDLESS:  # its length is told as it goes: `lasting`

@@ -16,6 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, UInt32
 
 from ilbo.errors import UserError
+from ilbo.forks import check_not_forked
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise
 from ilbo.nn.policy import Policy
@@ -129,6 +130,7 @@ class Planner:
             vectorise: Whether all seeds run as one program; by default on accelerators.
             programs: Where compiled programs of single seeds are kept; nowhere if None.
         """
+        check_not_forked()
         if episodes < 1:
             raise UserError(f"The number of episodes must be at least 1, got {episodes}.")
         if not seeds or len(set(seeds)) < len(seeds):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ilbo.builtin.catalogue import built_in, problems
 from ilbo.errors import UserError, suggest
+from ilbo.forks import check_not_forked
 from ilbo.mdp.problem import Problem
 
 
@@ -17,6 +18,7 @@ def make(name: str | Path, instance: str | Path | None = None) -> Problem:
             file, or "rddl:NAME/INSTANCE" for a problem of rddlrepository.
         instance: The RDDL instance file, where `name` is a domain file.
     """
+    check_not_forked()
     text = str(name)
     if instance is not None or text.startswith("rddl:") or text.endswith(".rddl"):
         from ilbo.rddl.build import read

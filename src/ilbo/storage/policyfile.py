@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbo.errors import UserError
+from ilbo.forks import check_not_forked
 from ilbo.mdp.bounds import FixedBounds, bounds_are_fixed
 from ilbo.mdp.problem import Problem
 from ilbo.nn.mlp import MLP
@@ -56,6 +57,7 @@ def read_policy(
     path: str | Path, problem: Problem | None = None, make: Maker | None = None
 ) -> Policy:
     """`load_policy` for policy files and run folders only."""
+    check_not_forked()
     path = policy_path(Path(path))
     header, arrays = arrayfile.read(path, "policy")
     described, layers, bounds = _checked(path, header)
