@@ -1,12 +1,10 @@
 """Killed, or out of disk, at any file operation: a run goes on as if it had never stopped."""
 
-import builtins
 import contextlib
-import errno
-import os
 
 import pytest
 import tiny_runs
+from faulty_disk import Disk, Killed
 
 from ilbo.errors import UserError
 from ilbo.planning.loop import train
@@ -17,80 +15,6 @@ from ilbo.runs.saved import read_run
 from ilbo.storage.files import WriteError
 
 SEEDS = (3, 4)
-
-
-class Killed(BaseException):
-    """What a process that is killed does from then on: nothing."""
-
-
-class Disk:
-    """Lets so many operations that change files pass; the next one fails half done.
-
-    Killed, all that follow fail as well; full, each write does and the rest goes on.
-    """
-
-    def __init__(self, monkeypatch, passing, full=False):
-        self.left, self.full = passing, full
-        self.open = builtins.open
-        monkeypatch.setattr(builtins, "open", self._open)
-        for name in ("replace", "unlink", "mkdir", "fsync"):
-            monkeypatch.setattr(os, name, self._checked(getattr(os, name)))
-
-    def _pass(self, writes):
-        if self.full and not writes:
-            return
-        self.left -= 1
-        if self.left >= 0:
-            return
-        raise OSError(errno.ENOSPC, "No space left on device") if self.full else Killed
-
-    def _checked(self, function):
-        def checked(*arguments, **options):
-            self._pass(writes=False)
-            return function(*arguments, **options)
-
-        return checked
-
-    def _open(self, path, mode="r", *arguments, **options):
-        file = self.open(path, mode, *arguments, **options)
-        if mode[0] not in "wax":
-            return file
-        plain = file.write
-
-        def write(data):
-            try:
-                self._pass(writes=True)
-            except BaseException:
-                plain(data[: len(data) // 2])
-                file.flush()
-                raise
-            return plain(data)
-
-        try:
-            file.write = write
-        except AttributeError:  # of a binary file, which is a class of C
-            return Written(file, write)
-        return file
-
-
-class Written:
-    """A binary file whose writes are checked."""
-
-    def __init__(self, file, write):
-        self._file, self.write = file, write
-
-    def writelines(self, lines):
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name):
-        return getattr(self._file, name)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self._file.close()
 
 
 def policies(path):
@@ -121,7 +45,7 @@ def test_every_operation_may_be_the_last(reference, tmp_path, full):
         path = tmp_path / str(tried)
         start(path)
         with pytest.MonkeyPatch.context() as patch:
-            disk = Disk(patch, tried, full)
+            disk = Disk(patch.setattr, tried, full)
             try:
                 go_on(path)
                 ended = True
@@ -154,7 +78,7 @@ def test_a_folder_killed_before_its_settings_were_written_is_as_good_as_empty(tm
     while True:
         path = tmp_path / str(passing)
         with pytest.MonkeyPatch.context() as patch:
-            Disk(patch, passing)
+            Disk(patch.setattr, passing)
             with contextlib.suppress(Killed):
                 start(path)
         if is_run(path):

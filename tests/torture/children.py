@@ -1,0 +1,126 @@
+"""Commands of ilbo in forked children, which need not import all anew.
+
+The parent has loaded JAX but never used it, so that its children can (`ilbo.forks`).
+"""
+
+import importlib
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from typing import NamedTuple
+
+HANGS = 150.0
+"""Seconds after which a child counts as hanging."""
+FEW = 8
+"""Episodes that results are taken over and pictures drawn of: what is tested is the files."""
+
+
+class Ended(NamedTuple):
+    """How a child ended."""
+
+    code: int | None
+    """Its exit code; minus a signal's number; None for one that hung and was killed."""
+    out: str
+    err: str
+
+
+def load():
+    """Imports all that commands import, and starts nothing."""
+    from ilbo.cli.main import COMMANDS
+
+    modules = [f"ilbo.cli.{name}" for name in COMMANDS]
+    modules += ["ilbo.planning.ilbo", "ilbo.planning.loop", "ilbo.runs.finish"]
+    modules += ["ilbo.runs.recorder", "ilbo.runs.loading", "ilbo.storage.programs"]
+    modules += ["ilbo.builtin.catalogue", "ilbo.rddl.build", "ilbo.rddl.region"]
+    modules += ["ilbo.report.page", "ilbo.export.policy", "ilbo.planning.estimators.pathwise"]
+    modules += ["matplotlib.figure", "flatbuffers", "jax.export", "ilbo.mdp.ranking"]
+    modules += ["pyRDDLGym.core.parser.parser", "pyRDDLGym_jax.core.logic"]
+    for name in modules:
+        importlib.import_module(name)
+    from ilbo.runs import results
+
+    results.FRESH_EPISODES = FEW
+    results.evaluate_fresh.__defaults__ = (FEW,)
+
+
+class Child:
+    """A command in a child; its output goes into files beside its folder."""
+
+    def __init__(self, folder, arguments, before=None):
+        self.folder, self.name = folder, f"said-{time.monotonic_ns()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            self._live(arguments, before)
+
+    def _live(self, arguments, before):
+        code = 99
+        try:
+            from ilbo.cli.main import main
+
+            for number, kind in ((1, "out"), (2, "err")):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                os.dup2(os.open(self.folder / f"{self.name}.{kind}", flags), number)
+            os.chdir(self.folder)
+            if before:
+                before()
+            try:
+                code = main(arguments)
+            except SystemExit as finished:
+                code = int(finished.code or 0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def wait(self, seconds=HANGS):
+        deadline = time.monotonic() + seconds
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return self._ended(os.waitstatus_to_exitcode(status))
+            if time.monotonic() > deadline:
+                self.kill()
+                return self._ended(None)
+            time.sleep(0.003)
+
+    def kill(self, seconds=0.0):
+        """Kills it after so long, unless it has ended by then."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not os.waitid(
+            os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ):
+            time.sleep(0.001)
+        os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        return self._ended(os.waitstatus_to_exitcode(status))
+
+    def _ended(self, code):
+        files = [self.folder / f"{self.name}.{kind}" for kind in ("out", "err")]
+        texts = [file.read_text(errors="replace") for file in files if file.exists()]
+        for file in files:
+            file.unlink(missing_ok=True)
+        return Ended(code, *texts)
+
+
+def run(folder, *arguments, before=None):
+    return Child(folder, list(arguments), before).wait()
+
+
+def limit_files(size):
+    """Has every file end at so many bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def export(workplace, finished):
+    """An exported policy in the workplace."""
+    ended = run(workplace, "export", str(finished), "--to", str(workplace / "exported"))
+    if ended.code != 0:
+        raise RuntimeError(ended.err)
+    os.replace(workplace / "exported" / "policy.stablehlo", workplace / "policy.stablehlo")
