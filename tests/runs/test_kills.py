@@ -7,6 +7,7 @@ import tiny_runs
 from faulty_disk import Disk, Killed
 
 from ilbo.errors import UserError
+from ilbo.planning.config import ENDLESS
 from ilbo.planning.loop import train
 from ilbo.runs.folder import RunFolder
 from ilbo.runs.layout import is_run
@@ -71,6 +72,25 @@ def test_policies_are_those_of_the_checkpoint_after_a_kill_between_the_two(refer
     (path / "seed-4" / "best.ilbo").write_bytes(b"old")
     go_on(path)
     assert policies(path) == reference
+
+
+def test_a_run_by_the_clock_that_was_killed_at_its_end_trains_no_further(tmp_path):
+    """Its time is over by the clock that had run, not by the one that goes on."""
+    start(tmp_path)
+
+    def go_on():
+        with RunFolder(tmp_path) as folder:
+            planner = tiny_runs.planner(seeds=SEEDS, episodes=ENDLESS)
+            return train(planner, [Recorder(folder)], seconds=3600.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ilbo.planning.loop._is_over", lambda clock, seconds: True)
+        first = go_on()
+    kept = policies(tmp_path)
+    again = go_on()
+    assert (again.ending, again.episode) == ("finished", first.episode)
+    assert policies(tmp_path) == kept
+    assert len(again.history[0]) == 1
 
 
 def test_a_folder_killed_before_its_settings_were_written_is_as_good_as_empty(tmp_path):

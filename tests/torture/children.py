@@ -47,25 +47,26 @@ def load():
 
 
 class Child:
-    """A command in a child; its output goes into files beside its folder."""
+    """A command in a child that works in a folder; it must say less than a pipe holds."""
 
     def __init__(self, folder, arguments, before=None):
-        self.folder, self.name = folder, f"said-{time.monotonic_ns()}"
-        folder.mkdir(parents=True, exist_ok=True)
+        pipes = os.pipe(), os.pipe()
         sys.stdout.flush()
         self.pid = os.fork()
         if not self.pid:
-            self._live(arguments, before)
+            for number, (_, writer) in enumerate(pipes, start=1):
+                os.dup2(writer, number)
+            self._live(folder, arguments, before)
+        for _, writer in pipes:
+            os.close(writer)
+        self.readers = [reader for reader, _ in pipes]
 
-    def _live(self, arguments, before):
+    def _live(self, folder, arguments, before):
         code = 99
         try:
             from ilbo.cli.main import main
 
-            for number, kind in ((1, "out"), (2, "err")):
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-                os.dup2(os.open(self.folder / f"{self.name}.{kind}", flags), number)
-            os.chdir(self.folder)
+            os.chdir(folder)
             if before:
                 before()
             try:
@@ -102,10 +103,10 @@ class Child:
         return self._ended(os.waitstatus_to_exitcode(status))
 
     def _ended(self, code):
-        files = [self.folder / f"{self.name}.{kind}" for kind in ("out", "err")]
-        texts = [file.read_text(errors="replace") for file in files if file.exists()]
-        for file in files:
-            file.unlink(missing_ok=True)
+        texts = []
+        for reader in self.readers:
+            with open(reader, "rb") as file:
+                texts.append(file.read().decode(errors="replace"))
         return Ended(code, *texts)
 
 

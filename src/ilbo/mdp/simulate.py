@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.errors import UserError
 from ilbo.forks import check_not_forked
+from ilbo.mdp.compiled import Bounded
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 
@@ -90,7 +91,6 @@ def step(
     return moved, reward, alive & ~model.terminal(moved)
 
 
-@eqx.filter_jit
 def roll(
     model: Model,
     policy: PolicyFunction,
@@ -99,7 +99,16 @@ def roll(
     starts: Float[Array, "b n"],
 ) -> Trajectories:
     """Episodes along the noise; the key is for stochastic policies."""
+    return _roll(model, policy, noise, key, starts)
 
+
+def _roll_plain(
+    model: Model,
+    policy: PolicyFunction,
+    noise: Float[Array, "horizon b k"],
+    key: Key[Array, ""],
+    starts: Float[Array, "b n"],
+) -> Trajectories:
     def one(
         carry: tuple[Float[Array, "b n"], Bool[Array, " b"]],
         inputs: tuple[Float[Array, "b k"], Key[Array, ""]],
@@ -115,6 +124,9 @@ def roll(
     _, (states, *rest) = jax.lax.scan(one, carry, (noise, jax.random.split(key, len(noise))))
     states = jnp.concatenate([starts[None], states])
     return Trajectories(*(jnp.swapaxes(x, 0, 1) for x in (states, *rest)))
+
+
+_roll = Bounded(_roll_plain, most=32)
 
 
 class Trial(NamedTuple):

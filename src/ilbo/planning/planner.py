@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, UInt32
 
 from ilbo.errors import UserError
 from ilbo.forks import check_not_forked
+from ilbo.mdp.compiled import Bounded
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise
 from ilbo.nn.policy import Policy
@@ -92,16 +93,18 @@ def make_test(problem: Problem, episodes: int) -> Trial:
     return Trial(noise, jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size)))
 
 
-_start_one = eqx.filter_jit(_start)
-_advance_one = eqx.filter_jit(donate="all-except-first")(_advance)
-
-
-@eqx.filter_jit(donate="all-except-first")
-def _advance_many(
+def _advance_all(
     trainer: Trainer, seeds: SeedState, most: int, episodes: Int[Array, ""]
 ) -> tuple[SeedState, Metrics, Float[Array, " seeds"]]:
     each = eqx.filter_vmap(_advance, in_axes=(None, eqx.if_array(0), None, None))
     return each(trainer, seeds, most, episodes)
+
+
+MOST_PROGRAMS = 8
+"""Of each kind that stay in memory; one takes some 30 MB."""
+_start_one = Bounded(_start, MOST_PROGRAMS)
+_advance_one = Bounded(_advance, MOST_PROGRAMS, donates=True)
+_advance_many = Bounded(_advance_all, MOST_PROGRAMS, donates=True)
 
 
 @final
