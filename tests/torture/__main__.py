@@ -33,7 +33,6 @@ class Log:
         self.path, self.seed = path, seed
         lines = path.read_text().splitlines() if path.exists() else []
         self.cases = [case for case in map(json.loads, lines) if case["seed"] == seed]
-        self.file = path.open("a")
 
     def tried(self, kind):
         return {case["case"] for case in self.cases if case["kind"] == kind}
@@ -42,8 +41,8 @@ class Log:
         case = {"seed": self.seed, "kind": kind, "case": number, "failed": failed}
         case["seconds"] = round(seconds, 3)
         self.cases.append(case)
-        self.file.write(json.dumps(case) + "\n")
-        self.file.flush()
+        with self.path.open("a") as file:
+            file.write(json.dumps(case) + "\n")
         if failed:
             print(f"FAILED {kind}, case {number}: {failed}", flush=True)
 
