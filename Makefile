@@ -4,7 +4,7 @@ BIN := .venv/bin
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help setup plan test test-all lint docs clean
+.PHONY: help setup plan test test-all torture lint docs clean
 
 help: ## Lists the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,9 @@ test: lint ## Lint, types, layers and the quick tests.
 
 test-all: lint ## Everything `make test` runs, and the slow tests.
 	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or not slow'
+
+torture: .venv/.dev ## Kills, full disks, two processes at once, 100,000 mutated inputs: hours; goes on where it stopped.
+	PYTHONPATH=src:tests $(BIN)/python -m torture
 
 lint: .venv/.dev ## Lint, types and layers alone.
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ilbo.forks import watch_forks
 from ilbo.lazy import on_first_use
 from ilbo.version import __version__
 from ilbo.xla import avoid_wrong_sums
@@ -71,6 +72,7 @@ _HOMES = {
 }
 _ROOMS = ("baselines", "export", "plots", "report", "theory")
 avoid_wrong_sums()
+watch_forks()
 __getattr__ = on_first_use(__name__, _HOMES, _ROOMS)
 
 

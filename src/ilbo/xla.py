@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import sys
 import warnings
+
+from ilbo.forks import jax_has_started
 
 FLAG = "--xla_cpu_experimental_ynn_fusion_type"
 
@@ -21,7 +22,7 @@ def avoid_wrong_sums() -> None:
     if FLAG in flags or not _has_the_fault():
         return
     os.environ["XLA_FLAGS"] = f"{flags} {FLAG}=-reduce".strip()
-    if _jax_has_started():
+    if jax_has_started():
         warnings.warn(
             "JAX computed before `import ilbo`, too late to keep jaxlib 0.10 from getting large "
             f"sums on a CPU wrong: import ilbo first, or set XLA_FLAGS={FLAG}=-reduce.",
@@ -35,9 +36,3 @@ def _has_the_fault() -> bool:
         return importlib.metadata.version("jaxlib").split(".")[:2] == ["0", "10"]
     except importlib.metadata.PackageNotFoundError:
         return False
-
-
-def _jax_has_started() -> bool:
-    """Whether JAX has made its backends, which read the flags; asked without importing it."""
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    return bridge is not None and bridge.backends_are_initialized()

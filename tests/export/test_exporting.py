@@ -1,12 +1,15 @@
 """Exported policies do what the policy does."""
 
+import hashlib
 import json
+import random
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny_runs
+from nonsense import injure
 
 import ilbo
 from ilbo.errors import UserError
@@ -94,6 +97,19 @@ def test_damaged_stablehlo_is_refused(exported, tmp_path):
         load_policy(path)
 
 
+def test_any_damage_to_a_stablehlo_file_is_noticed_without_its_description(exported, tmp_path):
+    """To load damaged bytes can hang, or give a policy that answers nonsense."""
+    _, _, written = exported
+    good, draw = written.files["stablehlo"].read_bytes(), random.Random(0)
+    path = tmp_path / "policy.stablehlo"
+    path.write_bytes(good)
+    load_policy(path)
+    for _ in range(300):
+        path.write_bytes(injure(good, draw))
+        with pytest.raises(UserError, match="is damaged, or is no exported policy"):
+            load_policy(path)
+
+
 def test_stablehlo_that_calls_foreign_code_is_refused(tmp_path):
 
     spec = jax.ShapeDtypeStruct((2, 2), jnp.float32)
@@ -106,7 +122,8 @@ def test_stablehlo_that_calls_foreign_code_is_refused(tmp_path):
         data = jax.export.export(jax.jit(solving), disabled_checks=ignored)(spec).serialize()
     except ValueError:
         pytest.skip("this JAX exports no custom calls")
-    (tmp_path / "policy.stablehlo").write_bytes(data)
+    sealed = data + exporting.SEAL + hashlib.sha256(data).digest()
+    (tmp_path / "policy.stablehlo").write_bytes(sealed)
     with pytest.raises(UserError, match="calls code outside of itself"):
         load_policy(tmp_path / "policy.stablehlo")
 

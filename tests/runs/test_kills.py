@@ -1,14 +1,13 @@
 """Killed, or out of disk, at any file operation: a run goes on as if it had never stopped."""
 
-import builtins
 import contextlib
-import errno
-import os
 
 import pytest
 import tiny_runs
+from faulty_disk import Disk, Killed
 
 from ilbo.errors import UserError
+from ilbo.planning.config import ENDLESS
 from ilbo.planning.loop import train
 from ilbo.runs.folder import RunFolder
 from ilbo.runs.layout import is_run
@@ -17,80 +16,6 @@ from ilbo.runs.saved import read_run
 from ilbo.storage.files import WriteError
 
 SEEDS = (3, 4)
-
-
-class Killed(BaseException):
-    """What a process that is killed does from then on: nothing."""
-
-
-class Disk:
-    """Lets so many operations that change files pass; the next one fails half done.
-
-    Killed, all that follow fail as well; full, each write does and the rest goes on.
-    """
-
-    def __init__(self, monkeypatch, passing, full=False):
-        self.left, self.full = passing, full
-        self.open = builtins.open
-        monkeypatch.setattr(builtins, "open", self._open)
-        for name in ("replace", "unlink", "mkdir", "fsync"):
-            monkeypatch.setattr(os, name, self._checked(getattr(os, name)))
-
-    def _pass(self, writes):
-        if self.full and not writes:
-            return
-        self.left -= 1
-        if self.left >= 0:
-            return
-        raise OSError(errno.ENOSPC, "No space left on device") if self.full else Killed
-
-    def _checked(self, function):
-        def checked(*arguments, **options):
-            self._pass(writes=False)
-            return function(*arguments, **options)
-
-        return checked
-
-    def _open(self, path, mode="r", *arguments, **options):
-        file = self.open(path, mode, *arguments, **options)
-        if mode[0] not in "wax":
-            return file
-        plain = file.write
-
-        def write(data):
-            try:
-                self._pass(writes=True)
-            except BaseException:
-                plain(data[: len(data) // 2])
-                file.flush()
-                raise
-            return plain(data)
-
-        try:
-            file.write = write
-        except AttributeError:  # of a binary file, which is a class of C
-            return Written(file, write)
-        return file
-
-
-class Written:
-    """A binary file whose writes are checked."""
-
-    def __init__(self, file, write):
-        self._file, self.write = file, write
-
-    def writelines(self, lines):
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name):
-        return getattr(self._file, name)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self._file.close()
 
 
 def policies(path):
@@ -121,7 +46,7 @@ def test_every_operation_may_be_the_last(reference, tmp_path, full):
         path = tmp_path / str(tried)
         start(path)
         with pytest.MonkeyPatch.context() as patch:
-            disk = Disk(patch, tried, full)
+            disk = Disk(patch.setattr, tried, full)
             try:
                 go_on(path)
                 ended = True
@@ -149,12 +74,31 @@ def test_policies_are_those_of_the_checkpoint_after_a_kill_between_the_two(refer
     assert policies(path) == reference
 
 
+def test_a_run_by_the_clock_that_was_killed_at_its_end_trains_no_further(tmp_path):
+    """Its time is over by the clock that had run, not by the one that goes on."""
+    start(tmp_path)
+
+    def go_on():
+        with RunFolder(tmp_path) as folder:
+            planner = tiny_runs.planner(seeds=SEEDS, episodes=ENDLESS)
+            return train(planner, [Recorder(folder)], seconds=3600.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ilbo.planning.loop._is_over", lambda clock, seconds: True)
+        first = go_on()
+    kept = policies(tmp_path)
+    again = go_on()
+    assert (again.ending, again.episode) == ("finished", first.episode)
+    assert policies(tmp_path) == kept
+    assert len(again.history[0]) == 1
+
+
 def test_a_folder_killed_before_its_settings_were_written_is_as_good_as_empty(tmp_path):
     passing = 0
     while True:
         path = tmp_path / str(passing)
         with pytest.MonkeyPatch.context() as patch:
-            Disk(patch, passing)
+            Disk(patch.setattr, passing)
             with contextlib.suppress(Killed):
                 start(path)
         if is_run(path):

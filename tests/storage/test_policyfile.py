@@ -1,6 +1,5 @@
 """Policy files: whole or refused, and never a way to run code."""
 
-import json
 import pickle
 import random
 
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny_runs
+from nonsense import header_and_payload, injure, injure_header, sign
 
 import ilbo
 from ilbo.errors import UserError
@@ -29,22 +29,6 @@ def saved(tmp_path, problem, seed=0):
 
 def assert_same_action(first, second):
     np.testing.assert_array_equal(*jax.jit(lambda s: (first(s), second(s)))(jnp.ones(1)))
-
-
-def parts(path):
-    """The header and the bytes after it."""
-    data = path.read_bytes()
-    start = len(arrayfile.MAGIC) + 8
-    end = start + int.from_bytes(data[len(arrayfile.MAGIC) : start], "little")
-    return json.loads(data[start:end]), data[end:]
-
-
-def sign(path, header, payload):
-    """Writes a file whose checksum fits, whatever it says."""
-    header = {k: v for k, v in header.items() if k != "sha256"}
-    header["sha256"] = arrayfile._digest(header, [memoryview(payload)])
-    encoded = json.dumps(header).encode()
-    path.write_bytes(arrayfile.MAGIC + len(encoded).to_bytes(8, "little") + encoded + payload)
 
 
 @pytest.mark.parametrize("name", ["navigation-3", "hvac-3", "reservoir-10", "reservoir(3, 1)"])
@@ -111,7 +95,7 @@ def test_policy_may_be_used_on_a_problem_with_the_same_components(tmp_path):
 
 def test_newer_format_is_named_as_such(tmp_path):
     _, path = saved(tmp_path, tiny_runs.problem())
-    header, payload = parts(path)
+    header, payload = header_and_payload(path)
     sign(path, {**header, "format": 99}, payload)
     with pytest.raises(UserError, match=r"format 99.*update ilbo"):
         load_policy(path)
@@ -166,44 +150,17 @@ def test_pickled_code_in_place_of_a_policy_is_not_run(tmp_path):
     assert not marker.exists()
 
 
-def mutate(data, draw):
-    """One random injury: flipped, cut, inserted, removed or repeated bytes."""
-    at, size = draw.randrange(len(data)), draw.randrange(1, 9)
-    kind = draw.randrange(5)
-    if kind == 0:
-        return data[:at] + bytes([data[at] ^ (1 << draw.randrange(8))]) + data[at + 1 :]
-    if kind == 1:
-        return data[:at]
-    if kind == 2:
-        return data[:at] + draw.randbytes(size) + data[at:]
-    if kind == 3:
-        return data[:at] + data[at + size :]
-    return data[:at] + draw.randbytes(size) + data[at + size :]
-
-
-def mutate_header(value, draw):
-    """The header with one value, somewhere in it, replaced by nonsense."""
-    nonsense = [None, -1, 0, 10**30, 1e308, "x", "", [], {}, True, [[]], {"a": []}, "../../x"]
-    if isinstance(value, dict) and value and draw.random() < 0.8:
-        key = draw.choice(sorted(value))
-        return {**value, key: mutate_header(value[key], draw)}
-    if isinstance(value, list) and value and draw.random() < 0.7:
-        at = draw.randrange(len(value))
-        return [*value[:at], mutate_header(value[at], draw), *value[at + 1 :]]
-    return draw.choice(nonsense)
-
-
 def fuzz(path, good, cases, seed):
     """Loads injured copies; returns how many were taken for sound."""
     draw = random.Random(seed)
-    header, payload = parts(path)
+    header, payload = header_and_payload(path)
     refusals = []
     for case in range(cases):
         if case % 3:
-            path.write_bytes(mutate(good, draw))
+            path.write_bytes(injure(good, draw))
         else:
             key = draw.choice(sorted(header))
-            sign(path, {**header, key: mutate_header(header[key], draw)}, payload)
+            sign(path, {**header, key: injure_header(header[key], draw)}, payload)
         try:
             load_policy(path)
         except UserError as error:
@@ -227,7 +184,7 @@ def test_thousands_of_injured_files_are_refused_in_one_sentence(tmp_path):
 
 def test_array_of_nothing_times_too_much_is_refused(tmp_path):
     _, path = saved(tmp_path, tiny_runs.problem())
-    header, payload = parts(path)
+    header, payload = header_and_payload(path)
     empty = {"name": "x", "type": "<f4", "shape": [0, 2**47, 2**47]}
     sign(path, {**header, "arrays": [*header["arrays"], empty]}, payload)
     with pytest.raises(UserError, match="list of arrays cannot be read"):
@@ -237,7 +194,7 @@ def test_array_of_nothing_times_too_much_is_refused(tmp_path):
 @pytest.mark.parametrize("files", [[], None, "x", [["a"]], [["a", 3]], [[]]])
 def test_description_without_rddl_files_is_refused(tmp_path, files):
     _, path = saved(tmp_path, tiny_runs.problem())
-    header, payload = parts(path)
+    header, payload = header_and_payload(path)
     header["problem"] |= {"origin": "rddl", "files": files}
     sign(path, header, payload)
     with pytest.raises(UserError, match="RDDL files cannot be read"):
@@ -251,7 +208,7 @@ def test_device_is_no_policy():
 
 def test_file_with_another_digest_is_refused_where_the_problem_is_rebuilt(tmp_path):
     _, path = saved(tmp_path, ilbo.make("reservoir-10"))
-    header, payload = parts(path)
+    header, payload = header_and_payload(path)
     assert len(header["problem"]["digest"]) == 64
     sign(path, {**header, "problem": {**header["problem"], "digest": "0" * 64}}, payload)
     with pytest.raises(UserError, match="not the one that it was written for"):
@@ -266,7 +223,7 @@ def test_file_with_another_digest_is_refused_where_the_problem_is_rebuilt(tmp_pa
 def test_file_of_an_earlier_version_has_no_digest_and_still_loads(tmp_path):
     problem = ilbo.make("reservoir-10")
     policy, path = saved(tmp_path, problem)
-    header, payload = parts(path)
+    header, payload = header_and_payload(path)
     del header["problem"]["digest"]
     sign(path, header, payload)
     for loaded in (load_policy(path), load_policy(path, problem)):

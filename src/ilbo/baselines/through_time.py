@@ -27,6 +27,7 @@ from ilbo.planning.loop import Tell, successive, train
 from ilbo.planning.planner import Planner
 from ilbo.planning.records import Plan, Progress, Samples, segments
 from ilbo.planning.trainer import Metrics, Trainer
+from ilbo.planning.units import in_units, unit_of
 
 Carry = tuple[Float[Array, "b n"], Bool[Array, " b"]]
 """States of a batch of episodes, and which of them go on."""
@@ -71,6 +72,8 @@ class ThroughTimeTrainer(Trainer):
     total_epochs: Float[Array, ""]
     """Epochs of the whole run, which the learning rate decays over."""
     every: int = eqx.field(static=True)
+    unit: float = eqx.field(static=True)
+    """What rewards are divided by in training: 1 unless they are of an unusual size."""
 
     @classmethod
     def of(cls, problem: Problem, config: ThroughTime) -> ThroughTimeTrainer:
@@ -79,6 +82,7 @@ class ThroughTimeTrainer(Trainer):
             config=config,
             total_epochs=jnp.array(float(config.epochs)),
             every=config.evaluate_every * config.batch,
+            unit=unit_of(problem),
         )
 
     def lasting(self, episodes: float) -> ThroughTimeTrainer:
@@ -99,7 +103,7 @@ class ThroughTimeTrainer(Trainer):
         self, network: Any, noise: Float[Array, "horizon batch k"]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The loss of a batch and its mean total reward."""
-        problem = self.problem
+        problem = in_units(self.problem, self.unit)
         totals = total_rewards(problem, self.policy(network), noise)
         mean = jnp.mean(totals)
         return (-mean if self.config.loss == "linear" else jnp.mean(totals**2)), mean
@@ -141,7 +145,8 @@ class ThroughTimeTrainer(Trainer):
 
         carry = state, Metrics.zeros()
         state, sums = jax.lax.fori_loop(0, epochs, one, carry)
-        return state, jax.tree.map(lambda total: total / epochs, sums)
+        metrics = jax.tree.map(lambda total: total / epochs, sums)
+        return state, metrics.in_reward_units(self.unit)
 
     def select(
         self, state: ThroughTimeState, held: Any, test: Trial

@@ -24,6 +24,9 @@ from ilbo.version import __version__
 STABLEHLO, ONNX, DESCRIPTION = "policy.stablehlo", "policy.onnx", "policy.json"
 PLATFORMS = ("cpu", "cuda", "tpu")
 CHECKED_STATES = 1024
+SEAL = b"ilbo sha256 "
+"""What stands before the checksum at the end of a StableHLO file; readers of the format stop
+before it. Without one, damage goes unnoticed until the program hangs or answers nonsense."""
 TOLERANCE = 1e-4
 """Largest difference that passes, as a share of the largest action."""
 
@@ -105,13 +108,7 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     """The policy of a StableHLO file. Files that would call into foreign code are refused."""
     path = Path(path)
     data = read_bytes(path)
-    beside = path.with_name(DESCRIPTION)
-    if beside.exists():
-        described = read_json(beside)
-        sums = described.get("sha256") if isinstance(described, dict) else None
-        known = sums.get(path.name) if isinstance(sums, dict) else None
-        if known not in (None, hashlib.sha256(data).hexdigest()):
-            raise UserError(f"{str(path)!r} is damaged: {DESCRIPTION} has another checksum for it.")
+    _check_sums(path, data)
     export = _jax_export()
     try:
         exported = export.deserialize(bytearray(data))
@@ -125,6 +122,24 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     if re.search(r"custom_call(?! @shape_assertion\()", module):
         raise UserError(f"{str(path)!r} calls code outside of itself and is not loaded.")
     return ExportedPolicy(exported)
+
+
+def _check_sums(path: Path, data: bytes) -> None:
+    """Raises unless the file has its checksum, at its end or in the description, and it is right:
+    to load damaged bytes can crash or hang."""
+    beside, known = path.with_name(DESCRIPTION), None
+    if beside.exists():
+        described = read_json(beside)
+        sums = described.get("sha256") if isinstance(described, dict) else None
+        known = sums.get(path.name) if isinstance(sums, dict) else None
+        if known not in (None, hashlib.sha256(data).hexdigest()):
+            raise UserError(f"{str(path)!r} is damaged: {DESCRIPTION} has another checksum for it.")
+    content, seal, digest = data.rpartition(SEAL)
+    if known is None and (not seal or digest != hashlib.sha256(content).digest()):
+        raise UserError(
+            f"{str(path)!r} is damaged, or is no exported policy: its checksum is missing or does "
+            f"not fit. A file of ilbo 0.1 needs its {DESCRIPTION} beside it."
+        )
 
 
 def _jax_export() -> Any:
@@ -144,7 +159,8 @@ def _stablehlo(policy: Policy, problem: Problem) -> bytes:
     (batch,) = export.symbolic_shape("batch")
     states = jax.ShapeDtypeStruct((batch, problem.state_size), jnp.float32)
     function = jax.jit(lambda state: jax.vmap(policy)(state))
-    return bytes(export.export(function, platforms=PLATFORMS)(states).serialize())
+    data = bytes(export.export(function, platforms=PLATFORMS)(states).serialize())
+    return data + SEAL + hashlib.sha256(data).digest()
 
 
 def _run_stablehlo(

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ilbo.errors import UserError, whole
+from ilbo.forks import check_not_forked
 from ilbo.mdp import indexes, sampling
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
@@ -83,6 +84,7 @@ class Problem(eqx.Module):
         origin: Origin = PYTHON,
         region_is_guessed: bool = False,
     ):
+        check_not_forked()
         for given, what in ((model, "model"), (model if exact is None else exact, "exact model")):
             if not isinstance(given, Model):
                 raise UserError(f"Problem {name!r}: the {what} is {_no_model(given)}.")

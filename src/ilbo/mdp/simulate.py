@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.errors import UserError, whole
+from ilbo.forks import check_not_forked
+from ilbo.mdp.compiled import Bounded
 from ilbo.mdp.model import Model
 from ilbo.mdp.outside import NumpyPolicy, as_policy
 from ilbo.mdp.problem import Problem
@@ -102,7 +104,6 @@ def step(
     return moved, reward, alive & ~model.terminal(moved)
 
 
-@eqx.filter_jit
 def roll(
     model: Model,
     policy: PolicyFunction,
@@ -111,7 +112,16 @@ def roll(
     starts: Float[Array, "b n"],
 ) -> Trajectories:
     """Episodes along the noise; the key is for stochastic policies."""
+    return _roll(model, policy, noise, key, starts)
 
+
+def _roll_plain(
+    model: Model,
+    policy: PolicyFunction,
+    noise: Float[Array, "horizon b k"],
+    key: Key[Array, ""],
+    starts: Float[Array, "b n"],
+) -> Trajectories:
     def one(
         carry: tuple[Float[Array, "b n"], Bool[Array, " b"]],
         inputs: tuple[Float[Array, "b k"], Key[Array, ""], Int[Array, ""]],
@@ -128,6 +138,9 @@ def roll(
     _, (states, *rest) = jax.lax.scan(one, carry, inputs)
     states = jnp.concatenate([starts[None], states])
     return Trajectories(*(jnp.swapaxes(x, 0, 1) for x in (states, *rest)))
+
+
+_roll = Bounded(_roll_plain, most=32)
 
 
 def roll_outside(
@@ -213,6 +226,7 @@ def simulate(
         episodes: How many.
         start: A start state [n], or one per episode [episodes, n]; the problem's own if None.
     """
+    check_not_forked()
     policy = as_policy(problem.exact, policy)
     episodes = whole(episodes, "The number of episodes")
     if episodes < 1:

@@ -10,14 +10,13 @@ from jaxtyping import Array, Bool, Float, Key
 from ilbo.mdp import sampling
 from ilbo.mdp.bounds import within
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import Trial, draw_noise
+from ilbo.mdp.simulate import Trial
 from ilbo.planning.config import ILBO
 from ilbo.planning.networks import Networks
 from ilbo.planning.state import Draws, Episodes, ILBOState
 from ilbo.planning.store import Store, Transition
+from ilbo.planning.units import probe_rewards
 
-SCALE_PROBES = 256
-"""Transitions at the start that set the reward's scale."""
 REWARD_UNIT = 50.0
 """Root mean square of the rewards that the critic sees at the start."""
 
@@ -87,16 +86,9 @@ def replay(
     return Trial(noise, reset(problem, config, units[:, horizon:]).state)
 
 
-def reward_scale(problem: Problem, key: Key[Array, ""]) -> Float[Array, ""]:
-    """What rewards are divided by for the critic, from random steps in the region."""
-    key_state, key_action, key_noise = jax.random.split(key, 3)
-    model = problem.model
-    states = problem.starts(key_state, (SCALE_PROBES,))
-    units = sampling.uniform(key_action, (SCALE_PROBES, problem.action_size))
-    actions = jax.vmap(lambda s, u: within(*model.bounds(s), u))(states, units)
-    moved = jax.vmap(model.transition)(
-        states, actions, draw_noise(model, key_noise, (SCALE_PROBES,))
-    )
-    rewards = jax.vmap(model.reward)(states, actions, moved)
+def reward_scale(problem: Problem, unit: float, key: Key[Array, ""]) -> Float[Array, ""]:
+    """What rewards, in units, are divided by for the critic, from random steps in the region."""
+    rewards = probe_rewards(problem, key)
+    rewards = rewards if unit == 1 else rewards / unit
     size = jnp.sqrt(jnp.mean(rewards**2))
     return jnp.where(jnp.isfinite(size) & (size > 0), size, 1.0).astype(jnp.float32) / REWARD_UNIT

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from ilbo.forks import check_not_forked
 from ilbo.mdp import density_check, sampling
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
 from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Policy
-from ilbo.planning.acting import SCALE_PROBES, explore, replay, reset, reward_scale
+from ilbo.planning.acting import explore, replay, reset, reward_scale
 from ilbo.planning.blend import EVERY, TRIED
 from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.learning import optimizer, update_critic, update_policy
@@ -26,6 +27,7 @@ from ilbo.planning.state import FAULTS, Draws, ILBOState
 from ilbo.planning.store import Store
 from ilbo.planning.targets import Slow, follow
 from ilbo.planning.trainer import Metrics, Trainer
+from ilbo.planning.units import PROBES, in_units, unit_of
 
 SMALLEST_STORE = 1 << 17
 
@@ -40,10 +42,13 @@ class ILBOTrainer(Trainer):
     capacity: int = eqx.field(static=True)
     """Transitions that the store holds."""
     every: int = eqx.field(static=True)
+    unit: float = eqx.field(static=True)
+    """What rewards are divided by in training: 1 unless they are of an unusual size."""
 
     @classmethod
     def of(cls, problem: Problem, config: ILBO, episodes: int) -> ILBOTrainer:
         """For runs of so many episodes."""
+        check_not_forked()
         if config.gradient.needs_density:
             density_check.check(problem)
         if episodes >= ENDLESS:  # its length is told as it goes: `lasting`
@@ -59,6 +64,7 @@ class ILBOTrainer(Trainer):
             total_steps=jnp.array(steps, jnp.float32),
             capacity=capacity,
             every=config.evaluate_every,
+            unit=unit_of(problem),
         )
 
     def lasting(self, episodes: float) -> ILBOTrainer:
@@ -67,7 +73,7 @@ class ILBOTrainer(Trainer):
 
     @property
     def networks(self) -> Networks:
-        return Networks(self.problem, self.config)
+        return Networks(in_units(self.problem, self.unit), self.config)
 
     def init(self, key: Key[Array, ""]) -> tuple[ILBOState, Parameters]:
         keys = jax.random.split(key, 5)
@@ -91,7 +97,7 @@ class ILBOTrainer(Trainer):
             step=jnp.array(0, jnp.int32),
             fault=jnp.array(0, jnp.int32),
             fault_step=jnp.array(0, jnp.int32),
-            reward_scale=reward_scale(problem, keys[3]),
+            reward_scale=reward_scale(problem, self.unit, keys[3]),
             key=keys[4],
         )
         return state, policy
@@ -103,7 +109,8 @@ class ILBOTrainer(Trainer):
         key, draw_key = jax.random.split(state.key)
         state = eqx.tree_at(lambda s: s.key, state, key)
         draws = self.draw(draw_key, steps_of(most, horizon, config))
-        return self.train(state, draws, steps_of(episodes, horizon, config))
+        state, metrics = self.train(state, draws, steps_of(episodes, horizon, config))
+        return state, metrics.in_reward_units(self.unit)
 
     def draw(self, key: Key[Array, ""], steps: int) -> Draws:
         """The random numbers of so many steps."""
@@ -209,7 +216,7 @@ class ILBOTrainer(Trainer):
         return pack(eqx.tree_at(lambda module: module.plan, network, plan))
 
     def policy(self, parameters: Parameters) -> Policy:
-        return self.networks.policy(parameters)
+        return Networks(self.problem, self.config).policy(parameters)
 
     def fault(self, state: ILBOState) -> str | None:
         code = int(state.fault)
@@ -242,8 +249,8 @@ def count_samples(config: ILBO, horizon: int, episodes: int) -> Samples:
     return Samples(
         episodes=episodes,
         transitions=steps * config.parallel,
-        model_evaluations=estimator.model_evaluations(states) + tried + selecting + SCALE_PROBES,
-        random_draws=steps * config.parallel + SCALE_PROBES + fresh,
+        model_evaluations=estimator.model_evaluations(states) + tried + selecting + PROBES,
+        random_draws=steps * config.parallel + PROBES + fresh,
         gradient_steps=2 * updates,
         test_transitions=len(parts) * config.test_episodes * horizon,
     )

@@ -34,6 +34,8 @@ class Start:
     seconds: float = 0.0
     """Time that planning has taken so far, over all sessions."""
     compile_seconds: float = 0.0
+    finished: bool = False
+    """Whether training is over: nothing is left but to hand out what it gave."""
 
 
 class Hook:
@@ -192,7 +194,7 @@ def train(planner: Planner, hooks: Iterable[Hook] = (), *, seconds: float | None
     start = started[0] if started else Start(planner.start())
     history = start.history or [[] for _ in planner.seeds]
     moment = Moment(planner, start.seeds, start.episode, [], history, Clock(start, entered))
-    for segment in planner.segments_after(start.episode):
+    for segment in () if start.finished else planner.segments_after(start.episode):
         if reason := _reason_to_stop(hooks, moment):
             moment = replace(moment, records=[], ending=reason)
             for hook in hooks:

@@ -16,6 +16,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Key, UInt32
 
 from ilbo.errors import UserError
+from ilbo.forks import check_not_forked
+from ilbo.mdp.compiled import Bounded
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
 from ilbo.nn.policy import Policy
@@ -93,16 +95,18 @@ def make_test(problem: Problem, episodes: int) -> Trial:
     return Trial(noise, jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size)))
 
 
-_start_one = eqx.filter_jit(_start)
-_advance_one = eqx.filter_jit(donate="all-except-first")(_advance)
-
-
-@eqx.filter_jit(donate="all-except-first")
-def _advance_many(
+def _advance_all(
     trainer: Trainer, seeds: SeedState, most: int, episodes: Int[Array, ""]
 ) -> tuple[SeedState, Metrics, Float[Array, " seeds"]]:
     each = eqx.filter_vmap(_advance, in_axes=(None, eqx.if_array(0), None, None))
     return each(trainer, seeds, most, episodes)
+
+
+MOST_PROGRAMS = 8
+"""Of each kind that stay in memory; one takes some 30 MB."""
+_start_one = Bounded(_start, MOST_PROGRAMS)
+_advance_one = Bounded(_advance, MOST_PROGRAMS, donates=True)
+_advance_many = Bounded(_advance_all, MOST_PROGRAMS, donates=True)
 
 
 @eqx.filter_jit
@@ -147,6 +151,7 @@ class Planner:
             vectorise: Whether all seeds run as one program; by default on accelerators.
             programs: Where compiled programs of single seeds are kept; nowhere if None.
         """
+        check_not_forked()
         if episodes < 1:
             raise UserError(f"The number of episodes must be at least 1, got {episodes}.")
         if not seeds or len(set(seeds)) < len(seeds):

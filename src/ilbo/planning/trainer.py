@@ -31,6 +31,12 @@ class Metrics(NamedTuple):
         """To add those of single steps to."""
         return cls(*jnp.zeros(len(cls._fields), jnp.float32))
 
+    def in_reward_units(self, unit: float) -> Metrics:
+        """Those of training on rewards that were divided by a unit, in the reward's own."""
+        if unit == 1:
+            return self
+        return self._replace(bound=self.bound * unit, policy_gradient=self.policy_gradient * unit)
+
 
 class Trainer(eqx.Module):
     """A way of training a policy on one problem, as pure functions of an explicit state.

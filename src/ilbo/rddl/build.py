@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ilbo.errors import UserError
@@ -25,8 +26,10 @@ def read(name: str, instance: str | None = None) -> Problem:
     return build(locate(name, instance))
 
 
+@functools.lru_cache(maxsize=16)
 def build(source: Source) -> Problem:
-    """Parses, compiles and checks."""
+    """Parses, compiles and checks. The same texts give the same problem, so that programs that
+    were compiled for it serve again."""
     from ilbo.rddl.region import estimate
 
     model = exact_model(source)

@@ -37,6 +37,7 @@ def save(path: Path, moment: Moment) -> None:
         "episode": moment.episode,
         "seconds": moment.clock.seconds,
         "compile_seconds": moment.clock.compile_seconds,
+        "finished": moment.ending == "finished",
     }
     arrayfile.write(path, "checkpoint", content, arrays, compress=True)
 
@@ -75,6 +76,7 @@ def restore(path: Path, planner: Planner) -> Start:
             episode=int(header["episode"]),
             seconds=float(header["seconds"]),
             compile_seconds=float(header["compile_seconds"]),
+            finished=header.get("finished") is True,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(

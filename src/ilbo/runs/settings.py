@@ -6,7 +6,6 @@ import ast
 import inspect
 import itertools
 import json
-import os
 import reprlib
 import textwrap
 import tomllib
@@ -62,8 +61,6 @@ MOST_SEEDS = 10_000
 def read(path: str | Path) -> dict[str, Any]:
     """The settings in a TOML file: known names, values of the right type."""
     path = Path(path)
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise UserError(f"{str(path)!r} is not a plain file.")
     try:
         values = tomllib.loads(read_text(path))
     except RecursionError:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,8 +70,6 @@ def write(
 def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a file of this kind, or a `UserError`."""
     path = Path(path)
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise UserError(f"{str(path)!r} is not a plain file.")
     data = read_bytes(path)
     if not data.startswith(MAGIC):
         raise UserError(f"{str(path)!r} is not a {kind} file of ilbo.")

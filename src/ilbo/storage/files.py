@@ -61,6 +61,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
+    """All of a plain file; a device or a pipe may never end."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UserError(f"{str(path)!r} is not a plain file.")
     try:
         return path.read_bytes()
     except OSError as error:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbo.errors import UserError
+from ilbo.forks import check_not_forked
 from ilbo.mdp.bounds import FixedBounds, bounds_are_fixed
 from ilbo.mdp.problem import Problem
 from ilbo.nn.mlp import MLP
@@ -66,6 +67,7 @@ def read_policy(
 ) -> Policy:
     """`load_policy` for policy files and run folders only; `of_same_sizes`, for a problem that may
     be any other with as many states and actions."""
+    check_not_forked()
     path = policy_path(Path(path))
     header, arrays = arrayfile.read(path, "policy")
     described, layers, bounds = _checked(path, header)

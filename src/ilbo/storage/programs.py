@@ -63,6 +63,7 @@ class Kept:
             "episodes": None,
             "seconds": None,
             "capacity": trainer.capacity,
+            "unit": trainer.unit,
         }
         return cls(folder, {"problem": problem, "settings": settings, **_surroundings()})
 

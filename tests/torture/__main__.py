@@ -1,0 +1,110 @@
+"""`make torture`: tries all cases, goes on where it was stopped, prints tried and failed."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+for folder in ("support", "rddl"):
+    sys.path.insert(0, str(HERE.parent / folder))
+
+
+def arguments(argv):
+    parser = argparse.ArgumentParser(prog="torture", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cases", type=int, help="the most of each kind; all if not given")
+    parser.add_argument("--out", type=Path, default=Path("torture.jsonl"))
+    parser.add_argument("--only", default="", help="kinds whose name holds this")
+    parser.add_argument("--inputs", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--faults", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--table", action="store_true", help="print the table of what was tried")
+    return parser.parse_args(argv)
+
+
+class Log:
+    """A line of JSON for each case that was tried."""
+
+    def __init__(self, path, seed):
+        self.path, self.seed = path, seed
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.cases = [case for case in map(json.loads, lines) if case["seed"] == seed]
+
+    def tried(self, kind):
+        return {case["case"] for case in self.cases if case["kind"] == kind}
+
+    def add(self, kind, number, failed, seconds):
+        case = {"seed": self.seed, "kind": kind, "case": number, "failed": failed}
+        case["seconds"] = round(seconds, 3)
+        self.cases.append(case)
+        with self.path.open("a") as file:
+            file.write(json.dumps(case) + "\n")
+        if failed:
+            print(f"FAILED {kind}, case {number}: {failed}", flush=True)
+
+    def table(self):
+        kinds = list(dict.fromkeys(case["kind"] for case in self.cases))
+        rows = [[kind, *self._figures(kind)] for kind in kinds]
+        rows.append(["all", *self._figures(None)])
+        head = ["kind", "tried", "failed", "seconds"]
+        lines = [head, ["---", "---:", "---:", "---:"], *rows]
+        return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in lines)
+
+    def _figures(self, kind):
+        found = [case for case in self.cases if kind in (None, case["kind"])]
+        failed = sum(bool(case["failed"]) for case in found)
+        return f"{len(found):,}", failed, f"{sum(case['seconds'] for case in found):,.0f}"
+
+
+def main(argv=None):
+    args = arguments(argv)
+    log = Log(args.out, args.seed)
+    if not args.table:
+        workplace = Path(tempfile.mkdtemp(prefix="torture-"))
+        try:
+            torture(args, log, workplace)
+        except KeyboardInterrupt:
+            print("stopped; the same command goes on")
+        finally:
+            shutil.rmtree(workplace, ignore_errors=True)
+    print(log.table())
+    return 1 if any(case["failed"] for case in log.cases) else 0
+
+
+def torture(args, log, workplace):
+    """Tries what has not been tried yet."""
+    cache = os.environ.get("TORTURE_CACHE") or str(workplace / "cache")
+    os.environ |= {"XDG_CACHE_HOME": cache, "JAX_PLATFORMS": "cpu", "COLUMNS": "100"}
+    from torture import children, faults, inputs
+
+    children.load()
+
+    def left(kind, count):
+        most = count if args.cases is None else min(count, args.cases)
+        return [number for number in range(most) if number not in log.tried(kind)]
+
+    for kind, scenario, count, do in faults.kinds(workplace) if args.faults else ():
+        numbers = left(kind, count) if args.only in kind else []
+        if numbers:
+            scenario.prepare(workplace)
+        for number in numbers:
+            began = time.monotonic()
+            folder = workplace / "case"
+            folder.mkdir()
+            failed = do(scenario, number, inputs.draw_of(args.seed, kind, number), folder)
+            shutil.rmtree(folder)
+            log.add(kind, number, failed, time.monotonic() - began)
+    for kind, count in inputs.COUNTS.items() if args.inputs else ():
+        numbers = left(kind, count) if args.only in kind else []
+        if numbers and kind == "StableHLO files":
+            children.export(workplace, inputs.FOLDERS / "finished")
+        for number, failed, seconds in inputs.try_all(kind, args.seed, numbers, workplace):
+            log.add(kind, number, failed, seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
