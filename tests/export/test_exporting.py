@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,7 @@ from ilbo.export import policy as exporting
 from ilbo.export.onnx import convert
 from ilbo.export.policy import export_policy
 from ilbo.nn.policy import Layers, Policy
+from ilbo.nn.timed import TimedLayers
 from ilbo.runs.loading import load_policy
 
 
@@ -166,3 +168,25 @@ def test_functions_that_bounds_may_use_come_out_right_in_onnx(function):
 def test_what_onnx_cannot_express_is_named():
     with pytest.raises(UserError, match="cannot express `sort`"):
         convert(jax.vmap(jnp.sort), 3, "test")
+
+
+def test_a_policy_that_sees_the_time_takes_it_as_a_second_input(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    problem = ilbo.make("hvac-3")
+    make = TimedLayers((8,), problem.horizon)
+    policy = Policy.init(jax.random.key(0), problem, make)
+    plan = jax.random.normal(jax.random.key(1), (problem.horizon, problem.action_size))
+    policy = eqx.tree_at(lambda p: p.network.plan, policy, plan)
+    written = export_policy(policy, problem, tmp_path, onnx=True)
+    states = np.asarray(problem.starts(jax.random.key(5), (7,)))
+    times = np.array([0, 1, 5, 20, 38, 39, 2], np.float32)
+    wanted = policy(states, times)
+    loaded = load_policy(written.files["stablehlo"])
+    assert loaded.timed
+    np.testing.assert_allclose(loaded(states, times), wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(loaded(states[2], 5), wanted[2], rtol=1e-4, atol=1e-4)
+    with pytest.raises(UserError, match=r"policy\(state, time\)"):
+        loaded(states)
+    session = onnxruntime.InferenceSession(str(written.files["onnx"]))
+    (actions,) = session.run(None, {"state": states, "time": times})
+    np.testing.assert_allclose(actions, wanted, rtol=1e-4, atol=1e-4)

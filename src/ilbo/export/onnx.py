@@ -39,17 +39,24 @@ Value = Any
 
 
 def convert(
-    function: Callable, inputs: int, name: str, properties: Mapping[str, str] | None = None
+    function: Callable,
+    inputs: int,
+    name: str,
+    properties: Mapping[str, str] | None = None,
+    timed: bool = False,
 ) -> Any:
     """The ONNX model of a function of a batch of vectors, [batch, inputs] → [batch, outputs].
 
-    `properties` are words about it that the file carries.
+    `properties` are words about it that the file carries. A function that is timed takes the time
+    [batch] as well.
     """
     from jax import export
 
     (batch,) = export.symbolic_shape("batch")
-    closed = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((batch, inputs), np.float32))
-    model = _Converter(batch).model(closed, inputs, name)
+    shapes = {"state": (batch, inputs), **({"time": (batch,)} if timed else {})}
+    given = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes.values()]
+    closed = jax.make_jaxpr(function)(*given)
+    model = _Converter(batch).model(closed, shapes, name)
     for key, value in (properties or {}).items():
         model.metadata_props.add(key=key, value=value)
     return model
@@ -64,19 +71,22 @@ class _Converter:
         self.constants: dict[str, np.ndarray] = {}
         self.names = 0
 
-    def model(self, closed: Any, inputs: int, name: str) -> Any:
+    def model(self, closed: Any, shapes: Mapping[str, tuple[Any, ...]], name: str) -> Any:
         import onnx
         from onnx import TensorProto, helper, numpy_helper
 
         size = self.emit("Shape", "state", start=0, end=1)
         self.batch_size = size
-        (result,) = self.jaxpr(closed.jaxpr, closed.consts, ["state"])
+        (result,) = self.jaxpr(closed.jaxpr, closed.consts, list(shapes))
         self.nodes.append(helper.make_node("Identity", [self.named(result)], ["action"]))
         (outputs,) = closed.out_avals[0].shape[1:]
         graph = helper.make_graph(
             self.nodes,
             name,
-            [helper.make_tensor_value_info("state", TensorProto.FLOAT, ["batch", inputs])],
+            [
+                helper.make_tensor_value_info(key, TensorProto.FLOAT, ["batch", *shape[1:]])
+                for key, shape in shapes.items()
+            ],
             [helper.make_tensor_value_info("action", TensorProto.FLOAT, ["batch", outputs])],
             [numpy_helper.from_array(array, key) for key, array in self.constants.items()],
         )

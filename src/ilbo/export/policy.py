@@ -27,6 +27,7 @@ CHECKED_STATES = 1024
 SEAL = b"ilbo sha256 "
 """What stands before the checksum at the end of a StableHLO file; readers of the format stop
 before it. Without one, damage goes unnoticed until the program hangs or answers nonsense."""
+_TIME = {"name": "time", "type": "float32", "shape": ["batch"], "what": "steps taken so far"}
 TOLERANCE = 1e-4
 """Largest difference that passes, as a share of the largest action."""
 
@@ -42,20 +43,32 @@ class Exported:
 
 
 class ExportedPolicy:
-    """A policy from a StableHLO file: state [n] → action [m], or [batch, n] → [batch, m]."""
+    """A policy from a StableHLO file: state [n] → action [m], or [batch, n] → [batch, m].
+
+    One that sees the time (`timed`) takes the number of steps taken so far as well, [] or [batch].
+    """
 
     def __init__(self, exported: Any):
         self.state_size = exported.in_avals[0].shape[1]
+        self.timed = len(exported.in_avals) == 2
         self._many = jax.jit(exported.call)
-        self._one = jax.jit(lambda state: exported.call(state[None])[0])
+        self._one = jax.jit(lambda *given: exported.call(*(x[None] for x in given))[0])
 
-    def __call__(self, state: Any) -> Float[Array, "*batch m"]:
+    def __call__(self, state: Any, time: Any = None) -> Float[Array, "*batch m"]:
         state = np.asarray(state, np.float32)
+        if self.timed and time is None:
+            raise UserError(
+                "This policy sees the time: call it as policy(state, time), with the number of "
+                "steps taken so far."
+            )
         if state.ndim not in (1, 2) or state.shape[-1] != self.state_size:
             raise UserError(
                 f"The policy takes states of {self.state_size} numbers, got shape {state.shape}."
             )
-        return self._one(state) if state.ndim == 1 else self._many(state)
+        given = [state]
+        if self.timed:
+            given.append(np.broadcast_to(np.asarray(time, np.float32), state.shape[:-1]))
+        return self._one(*given) if state.ndim == 1 else self._many(*given)
 
 
 def export_policy(
@@ -76,12 +89,15 @@ def export_policy(
         raise cannot_write(folder, error) from error
     files, sums, differences = {}, {}, {}
     states = np.asarray(problem.starts(jax.random.key(0), (CHECKED_STATES,)))
-    wanted = np.asarray(jax.jit(jax.vmap(policy))(states))
+    given = [states]
+    if policy.timed:
+        given.append(np.arange(CHECKED_STATES, dtype=np.float32) % problem.horizon)
+    wanted = np.asarray(jax.jit(jax.vmap(policy))(*given))
     contents = {"stablehlo": (STABLEHLO, _stablehlo(policy, problem), _run_stablehlo)}
     if onnx:
         contents["onnx"] = (ONNX, _onnx(policy, problem), _run_onnx)
     for kind, (name, data, run) in contents.items():
-        differences[kind] = _check(kind, wanted, run(data, states))
+        differences[kind] = _check(kind, wanted, run(data, given))
         files[kind], sums[name] = folder / name, hashlib.sha256(data).hexdigest()
         write_atomically(folder / name, [data])
     described = describe(problem)
@@ -92,6 +108,7 @@ def export_policy(
             "ilbo": __version__,
             "problem": described,
             "input": {"name": "state", "type": "float32", "shape": ["batch", problem.state_size]},
+            **({"time": _TIME} if policy.timed else {}),
             "output": {
                 "name": "action",
                 "type": "float32",
@@ -113,7 +130,7 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     try:
         exported = export.deserialize(bytearray(data))
         shapes = [aval.shape for aval in (*exported.in_avals, *exported.out_avals)]
-        sound = len(shapes) == 2 and all(len(shape) == 2 for shape in shapes)
+        sound = [len(shape) for shape in shapes] in ([2, 2], [2, 1, 2])
         module = exported.mlir_module()
     except Exception as error:  # the reader of the format may raise any exception
         raise UserError(f"{str(path)!r} is damaged, or is no exported policy.") from error
@@ -157,16 +174,16 @@ def _jax_export() -> Any:
 def _stablehlo(policy: Policy, problem: Problem) -> bytes:
     export = _jax_export()
     (batch,) = export.symbolic_shape("batch")
-    states = jax.ShapeDtypeStruct((batch, problem.state_size), jnp.float32)
-    function = jax.jit(lambda state: jax.vmap(policy)(state))
-    data = bytes(export.export(function, platforms=PLATFORMS)(states).serialize())
+    given = [jax.ShapeDtypeStruct((batch, problem.state_size), jnp.float32)]
+    if policy.timed:
+        given.append(jax.ShapeDtypeStruct((batch,), jnp.float32))
+    function = jax.jit(lambda *given: jax.vmap(policy)(*given))
+    data = bytes(export.export(function, platforms=PLATFORMS)(*given).serialize())
     return data + SEAL + hashlib.sha256(data).digest()
 
 
-def _run_stablehlo(
-    data: bytes, states: Float[np.ndarray, "batch n"]
-) -> Float[np.ndarray, "batch m"]:
-    return np.asarray(_jax_export().deserialize(bytearray(data)).call(states))
+def _run_stablehlo(data: bytes, given: list[np.ndarray]) -> Float[np.ndarray, "batch m"]:
+    return np.asarray(_jax_export().deserialize(bytearray(data)).call(*given))
 
 
 def _onnx(policy: Policy, problem: Problem) -> bytes:
@@ -180,7 +197,7 @@ def _onnx(policy: Policy, problem: Problem) -> bytes:
         ) from error
     from ilbo.export.onnx import convert
 
-    model = convert(jax.vmap(policy), problem.state_size, "policy", _words(problem))
+    model = convert(jax.vmap(policy), problem.state_size, "policy", _words(problem), policy.timed)
     for value, what in ((model.graph.input[0], "state"), (model.graph.output[0], "action")):
         names = getattr(problem, f"{what}_names")
         value.doc_string = f"[batch, {len(names)}]: {', '.join(names)}"
@@ -197,11 +214,11 @@ def _words(problem: Problem) -> dict[str, str]:
     }
 
 
-def _run_onnx(data: bytes, states: Float[np.ndarray, "batch n"]) -> Float[np.ndarray, "batch m"]:
+def _run_onnx(data: bytes, given: list[np.ndarray]) -> Float[np.ndarray, "batch m"]:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {"state": states})[0])
+    return np.asarray(session.run(None, dict(zip(("state", "time"), given, strict=False)))[0])
 
 
 def _check(
