@@ -95,6 +95,30 @@ def test_a_saved_store_is_the_same_again_and_holds_only_what_was_written(added, 
     jax.tree.map(np.testing.assert_array_equal, again, store)
 
 
+@pytest.mark.parametrize("capacity", [8, 32])
+@pytest.mark.parametrize("added", [3, 11])
+def test_a_store_of_another_capacity_takes_the_latest_that_it_holds(added, capacity):
+    """As where a run is made longer."""
+    store = Store.init((2, 1, 2), 16, 2, prioritised=True)
+    for i in range(added):
+        states = jnp.full((2, 2), float(i))
+        row = Transition(
+            states, jnp.ones((2, 1)), states, states, jnp.arange(2.0), jnp.array([i, i]),
+            jnp.zeros(2, bool),
+        )  # fmt: skip
+        store = store.add(row)
+    again = Store.init((2, 1, 2), capacity, 2, prioritised=True).restored(store.saved())
+    held = min(2 * added, 16, capacity)
+    for kept in (store, again):
+        ages = kept.recent(jnp.arange(held) / held + 1e-3, span=held)
+        latest = kept.take(ages)
+        wanted = [added - 1 - i // 2 for i in range(held)]
+        np.testing.assert_array_equal(latest.state[:, 0], wanted)
+        np.testing.assert_array_equal(latest.reward, [1.0, 0.0] * (held // 2))
+    assert int(jnp.minimum(again.count, capacity)) == held
+    assert int(jnp.sum(again.priority > 0)) == held
+
+
 def test_next_states_that_are_the_following_states_cost_nothing():
     store = Store.init((2, 1, 2), 16, 1)
     path = jax.random.normal(jax.random.key(0), (9, 2))
