@@ -82,7 +82,7 @@ def _yardsticks(entry: Entry) -> str:
     ]
     columns = ["", "its mean return", "the policy minus it, 95 %", "the policy is"]
     return parts.table(columns, rows, numeric=(1, 2)) + parts.remark(
-        "Discounted as the problem says, on the same fresh trajectories. Of the middle of the bounds, "
+        "Discounted returns on the same fresh trajectories. Of the middle of the bounds, "
         "the action nearest to 0 and random actions, the best is shown."
     )
 
