@@ -180,7 +180,7 @@ def test_influence_now_or_later_is_enough(model):
     [
         ("midpont", 0, 4, "no policy of the name 'midpont'; did you mean 'midpoint'"),
         ("heuristic", 0, 4, "Pair has no hand-written controller"),
-        (3, 0, 4, "A policy is a function of the state, or one of random, midpoint, heuristic"),
+        (3, 0, 4, "A policy is a function of the state, or one of random, midpoint, hold"),
         ("midpoint", 0, "10", "number of episodes must be a whole number; it is '10'"),
         ("midpoint", "abc", 4, "must be a whole number; it is 'abc'"),
         ("midpoint", -1, 4, "from 0 to 2⁶³ − 1, got -1"),

@@ -112,7 +112,7 @@ def test_one_run_has_figures_pictures_settings_and_sample_counts(page_of_one):
     assert number(result.mean) in said
     assert "1 min 15 s" in said
     assert "−90.00" in said  # the best tested policy
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
     assert "Comparison" not in said
     config = ILBO(layers=LAYERS, episodes=30, evaluate_every=5)
     samples = count_samples(config, ilbo.make("navigation-3").horizon, 30)
@@ -146,7 +146,7 @@ def test_runs_of_one_problem_are_compared_on_equal_noise(navigation, tmp_path):
     page, said = report(navigation, other)
     assert "Comparison" in said
     assert "behind the first" in said
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 9
     assert "Seeds" in said
 
 
@@ -201,7 +201,7 @@ def test_a_model_of_the_users_own_has_curves_and_with_the_problem_trajectories_t
     assert page.count("<svg") == 2
     page, said = report(run, problem=own_problem())
     assert "The problem is a model of your own" not in said
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
 
 
 def test_hindsight_limit_is_computed_once_a_problem_and_shown(navigation, tmp_path, monkeypatch):

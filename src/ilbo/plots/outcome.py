@@ -34,7 +34,7 @@ BINS = 40
 
 def draw_outcome(
     returns: Mapping[str, Float[np.ndarray, " episodes"]],
-    rewards: Float[np.ndarray, "episodes horizon"],
+    rewards: Float[np.ndarray, "simulated horizon"],
     title: str | None = None,
 ) -> Figure:
     """Histograms of returns, and quantiles over episodes of the reward at each step.

@@ -83,7 +83,7 @@ def _yardsticks(entry: Entry) -> str:
     ]
     columns = ["", "its mean return", "the policy minus it, 95 %", "the policy is"]
     return parts.table(columns, rows, numeric=(1, 2)) + parts.remark(
-        "On the same fresh trajectories, so differences are paired. Of the middle of the bounds, "
+        "Discounted returns on the same fresh trajectories. Of the middle of the bounds, "
         "the action nearest to 0 and random actions, the best is shown."
     )
 
