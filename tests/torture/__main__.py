@@ -85,7 +85,8 @@ def torture(args, log, workplace):
 
     def left(kind, count):
         most = count if args.cases is None else min(count, args.cases)
-        return [number for number in range(most) if number not in log.tried(kind)]
+        tried = log.tried(kind)
+        return [number for number in range(most) if number not in tried]
 
     for kind, scenario, count, do in faults.kinds(workplace) if args.faults else ():
         numbers = left(kind, count) if args.only in kind else []
