@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Key
 from ilbo.mdp import sampling
 from ilbo.mdp.bounds import within
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.shapes import State
 from ilbo.mdp.simulate import Trial
 from ilbo.planning.config import ILBO
 from ilbo.planning.networks import Networks
@@ -17,6 +18,8 @@ from ilbo.planning.state import Draws, Episodes, ILBOState
 from ilbo.planning.store import Store, Transition
 from ilbo.planning.units import probe_rewards
 
+REMEMBERED = 0.98
+"""Memory, from step to step, of numbers that were not finite."""
 REWARD_UNIT = 50.0
 """Root mean square of the rewards that the critic sees at the start."""
 
@@ -55,24 +58,49 @@ def explore(
         return Transition(s, action, xi, moved, reward, left, model.terminal(moved))
 
     batch = jax.vmap(one)(episodes.state, draws.noise, draws.explore, episodes.steps_left)
-    over = batch.ended | (batch.steps_left <= 1)
+    moves, pays = jnp.all(jnp.isfinite(batch.next_state), axis=1), jnp.isfinite(batch.reward)
+    good = moves & pays
+    over = batch.ended | (batch.steps_left <= 1) | ~good
     fresh = reset(problem, config, draws.starts)
     following = Episodes(
         jnp.where(over[:, None], fresh.state, batch.next_state),
         jnp.where(over, fresh.steps_left, batch.steps_left - 1),
     )
-    state = watch(state, 1, jnp.all(jnp.isfinite(batch.next_state)))
-    state = watch(state, 2, jnp.all(jnp.isfinite(batch.reward)))
-    return eqx.tree_at(lambda s: (s.store, s.episodes), state, (state.store.add(batch), following))
+    state = watch(state, 1, jnp.any(moves))
+    state = watch(state, 2, jnp.any(pays) | ~jnp.any(moves))
+    store = state.store.add(_void_unless(good, batch, problem.initial_state))
+    return eqx.tree_at(lambda s: (s.store, s.episodes), state, (store, following))
+
+
+def _void_unless(good: Bool[Array, " p"], batch: Transition, state: State) -> Transition:
+    """Transitions with a number that is not finite leave no trace: with no step left, neither the
+    critic nor the policy learns from a row. Its noise is as good as any."""
+    low, high = jnp.isfinite(batch.action), good[:, None]
+    return Transition(
+        state=jnp.where(high, batch.state, state),
+        action=jnp.where(high | low, batch.action, 0.0),
+        noise=batch.noise,
+        next_state=jnp.where(high, batch.next_state, state),
+        reward=jnp.where(good, batch.reward, 0.0),
+        steps_left=jnp.where(good, batch.steps_left, 0),
+        ended=batch.ended | ~good,
+    )
 
 
 def watch(state: ILBOState, fault: int, finite: Bool[Array, ""]) -> ILBOState:
-    """Notes the first quantity that is not finite, and when."""
-    first = (state.fault == 0) & ~finite
+    """Notes a quantity that was not finite in most of the last steps, and when."""
+    kept = state.trouble[fault - 1] * REMEMBERED
+    sum_of_weights = (1 - REMEMBERED ** (state.step + 1)) / (1 - REMEMBERED)
+    trouble = kept + jnp.where(finite, 0.0, 1.0)
+    first = (state.fault == 0) & (trouble > 0.5 * sum_of_weights)
     return eqx.tree_at(
-        lambda s: (s.fault, s.fault_step),
+        lambda s: (s.trouble, s.fault, s.fault_step),
         state,
-        (jnp.where(first, fault, state.fault), jnp.where(first, state.step, state.fault_step)),
+        (
+            state.trouble.at[fault - 1].set(trouble),
+            jnp.where(first, fault, state.fault),
+            jnp.where(first, state.step, state.fault_step),
+        ),
     )
 
 

@@ -95,6 +95,7 @@ class ILBOTrainer(Trainer):
             store=Store.init(sizes, self.capacity, config.parallel, config.prioritised),
             episodes=reset(problem, config, units),
             step=jnp.array(0, jnp.int32),
+            trouble=jnp.zeros(4, jnp.float32),
             fault=jnp.array(0, jnp.int32),
             fault_step=jnp.array(0, jnp.int32),
             reward_scale=reward_scale(problem, self.unit, keys[3]),

@@ -17,7 +17,7 @@ from ilbo.planning.config import ILBO
 from ilbo.planning.estimators.point import Point, Sample
 from ilbo.planning.networks import Networks
 from ilbo.planning.preference import prefer, remember
-from ilbo.planning.pull_back import pull_back
+from ilbo.planning.pull_back import only_finite, pull_back
 from ilbo.planning.state import ILBOState
 from ilbo.planning.store import Transition
 from ilbo.planning.targets import Slow
@@ -53,6 +53,8 @@ def update_critic(
     else:
         index = store.recent(rows)
     batch = store.take(index)
+    if not networks.timed:  # one that sees the time is 0 where no step is left
+        weights = jnp.where(batch.steps_left > 0, weights, 0.0)
 
     left = batch.steps_left - 1
     following = networks.act(slow.policy, batch.next_state, left)
@@ -106,7 +108,7 @@ def update_policy(
     noise = window if fresh else state.store.noise(state.store.recent(window))
     samples = Sample(sampled.state, sampled.steps_left, noise, sampled.next_state)
     point = touching_point(networks, state, slow)
-    estimate = jax.vmap(lambda sample: estimator(point, sample))(samples)
+    estimate = only_finite(jax.vmap(lambda sample: estimator(point, sample))(samples))
     if config.blends:
         evidence = gather(state.evidence, state.step, point, samples, estimate, sampled.action)
         state = eqx.tree_at(lambda s: s.evidence, state, evidence)

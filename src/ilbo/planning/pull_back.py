@@ -15,6 +15,15 @@ from ilbo.nn.policy import Policy
 from ilbo.planning.estimators.point import ActionGradient
 
 
+def only_finite(estimate: ActionGradient) -> ActionGradient:
+    """Samples [b] with a number that is not finite count for nothing."""
+    g, value = estimate.gradients, estimate.value
+    good = jnp.isfinite(value) & jnp.all(jnp.isfinite(g), axis=(1, 2))
+    states = jnp.where(jnp.isfinite(estimate.states), estimate.states, 0.0)
+    g, value = jnp.where(good[:, None, None], g, 0.0), jnp.where(good, value, 0.0)
+    return estimate._replace(states=states, gradients=g, value=value)
+
+
 def pull_back(
     policy: Policy,
     estimate: ActionGradient,

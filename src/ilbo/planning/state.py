@@ -44,8 +44,10 @@ class ILBOState(eqx.Module):
     store: Store
     episodes: Episodes
     step: Int[Array, ""]
+    trouble: Float[Array, "4"]
+    """How often each quantity of `FAULTS` was not finite of late: running sums of its weights."""
     fault: Int[Array, ""]
-    """0, or which quantity was not finite."""
+    """0, or which quantity was not finite most of the time."""
     fault_step: Int[Array, ""]
     reward_scale: Float[Array, ""]
     """What rewards are divided by for the critic."""
