@@ -47,7 +47,7 @@ class Walk(ilbo.Model):
 
 def walk(horizon=4, start=(1.5, -0.5), **options):
     return ilbo.Problem(
-        Walk(**options), name="walk", initial_state=start, horizon=horizon, region=(-2.0, 2.0)
+        Walk(**options), name="walk", initial_state=start, horizon=horizon, region=(-6.0, 6.0)
     )
 
 

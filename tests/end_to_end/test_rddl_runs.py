@@ -53,14 +53,23 @@ def test_folder_of_an_rddl_run_needs_no_rddl_file(tmp_path, capsys):
     assert float(load_policy(run).model.bounds(jnp.array([2.0]))[1][0]) == 2.0
 
 
-def test_reward_that_is_not_a_number_stops_with_a_sentence_and_keeps_the_policy(tmp_path, capsys):
-    source, run = write(tmp_path, "ln[water - 1]"), tmp_path / "run"
+def test_reward_that_is_never_a_number_stops_with_a_sentence_and_keeps_the_policy(tmp_path, capsys):
+    source, run = write(tmp_path, "ln[-1 - pow[water, 2]]"), tmp_path / "run"
     assert main(["plan", str(source), *FLAGS, "--out", str(run)]) == 1
     said = capsys.readouterr()
     assert said.out == ""
     last = said.err.strip().splitlines()[-1]
     assert last.startswith("ilbo: The reward is not finite at training step")
     assert str(run) in last
+    assert load_policy(run) is not None
+
+
+def test_a_policy_whose_reward_is_no_number_gets_no_return_and_is_kept(tmp_path, capsys):
+    source, run = write(tmp_path, "ln[water - 1]"), tmp_path / "run"
+    assert main(["plan", str(source), *FLAGS, "--out", str(run)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "The model's reward is nan at step" in said.err.strip().splitlines()[-1]
     assert load_policy(run) is not None
 
 

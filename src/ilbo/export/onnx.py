@@ -21,6 +21,7 @@ _TO_THE_END = np.iinfo(np.int64).max
 _DIRECT = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min",
     "pow": "Pow", "neg": "Neg", "abs": "Abs", "sign": "Sign", "floor": "Floor", "ceil": "Ceil",
+    "round": "Round",  # to the nearest even number, as jnp.round
     "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh", "sin": "Sin", "cos": "Cos",
     "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
     "logistic": "Sigmoid", "erf": "Erf", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",

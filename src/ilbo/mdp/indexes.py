@@ -121,14 +121,15 @@ def _judge(equation: Any, inputs: Sequence[Any], array: str | None) -> list[str]
         how = params["dimension_numbers"].start_index_map
         if params["mode"] != GatherScatterMode.PROMISE_IN_BOUNDS:
             return []  # asked for by the user: to clip, or to fill
-        places = [(d, inputs[1][..., c], params["slice_sizes"][d]) for c, d in enumerate(how)]
+        sizes = params["slice_sizes"]
+        places = [(int(d), inputs[1][..., c], int(sizes[d])) for c, d in enumerate(how)]
         return _outside("reads", array, shape, places)
     if name.startswith("scatter") and inputs[1] is not None:
         how = params["dimension_numbers"].scatter_dims_to_operand_dims
         if inputs[1].size != len(how):  # of many places, some may be there to be dropped
             return []
         inserted = params["dimension_numbers"].inserted_window_dims
-        places = [(d, inputs[1][..., c], 1) for c, d in enumerate(how) if d in inserted]
+        places = [(int(d), inputs[1][..., c], 1) for c, d in enumerate(how) if d in inserted]
         return _outside("writes", array, shape, places)
     return []
 

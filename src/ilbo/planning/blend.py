@@ -49,7 +49,8 @@ def gather(
         found = jnp.mean(jax.vmap(lambda *one: try_out(point, *one))(*few), axis=0)
         found = jnp.append(found, found[0] ** 2)
         sound = jnp.all(jnp.isfinite(found))
-        return jnp.where(sound, MEMORY * evidence + (1 - MEMORY) * found, evidence)
+        found = jnp.where(sound, MEMORY * evidence + (1 - MEMORY) * found, evidence)
+        return found.astype(evidence.dtype)
 
     return jax.lax.cond(step % EVERY == 0, more, lambda: evidence)
 
@@ -100,7 +101,7 @@ def blend(point: Point, estimate: ActionGradient, share: Float[Array, ""]) -> Ac
     def mixed() -> Array:
         slopes = jax.vmap(jax.vmap(lambda s, left: _slope(point, s, left)))(estimate.states, lefts)
         both = jnp.where(g == 0, slopes, (1 - share) * g + share * slopes)
-        return jnp.where(alive & jnp.isfinite(slopes), both, g)
+        return jnp.where(alive & jnp.isfinite(slopes), both, g).astype(g.dtype)
 
     wanted = (share > 0) | jnp.any((g == 0) & alive)
     return estimate._replace(gradients=jax.lax.cond(wanted, mixed, lambda: g))

@@ -203,6 +203,13 @@ class ILBO:
         """Whether some setting is code of the user's own."""
         return callable(self.policy) or isinstance(self.estimator, Estimator)
 
+    def settled(self) -> ILBO:
+        """The same with what the policy sees decided, so that it stays so if the run is made longer
+        by other means."""
+        if self.policy != "auto":
+            return self
+        return dataclasses.replace(self, policy="time-left" if self.sees_time else "state")
+
     @property
     def blends(self) -> bool:
         """Whether the critic's slope may count beside the estimator's gradient."""

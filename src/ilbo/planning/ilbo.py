@@ -49,6 +49,7 @@ class ILBOTrainer(Trainer):
     def of(cls, problem: Problem, config: ILBO, episodes: int) -> ILBOTrainer:
         """For runs of so many episodes."""
         check_not_forked()
+        config = config.settled()
         if config.gradient.needs_density:
             density_check.check(problem)
         if episodes >= ENDLESS:  # its length is told as it goes: `lasting`

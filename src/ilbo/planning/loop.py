@@ -268,8 +268,6 @@ def plan(
     if not isinstance(problem, Problem):
         hint = f": `ilbo.make({problem!r})`" if isinstance(problem, str) else ""
         raise UserError(f"Planning takes an `ilbo.Problem`, not {problem!r}{hint}.")
-    if seconds is not None and episodes is None:
-        config = replace(config, seconds=seconds)
     if seconds is not None and episodes is not None:
         raise UserError("Give a number of episodes or of seconds, not both.")
     if seconds is None and episodes is None:
@@ -277,7 +275,7 @@ def plan(
     if seconds is not None:
         number = isinstance(seconds, int | float)
         check_setting(number and 0 < seconds < math.inf, "seconds", "a positive number", seconds)
-        episodes = ENDLESS
+        config, episodes = replace(config, seconds=seconds), ENDLESS
     assert episodes is not None
     episodes = whole(episodes, "The number of episodes")
     for remark in gradient_remarks(problem, config):
@@ -301,7 +299,8 @@ def as_settings(config: ILBO | Mapping[str, Any] | None) -> ILBO:
 def gradient_remarks(problem: Problem, config: ILBO) -> list[str]:
     """Sentences where a problem that is not built in has no gradient for planning to follow."""
     known = problem.origin.kind == "built-in" or config.gradient.name != "pathwise"
-    return [] if known else probe.remarks(problem)
+    searched = config.seconds is not None and config.sees_time  # the search for plans needs none
+    return [] if known or searched else probe.remarks(problem)
 
 
 def successive(seed: Whole, seeds: Whole | Sequence[Whole] | None) -> tuple[int, ...]:

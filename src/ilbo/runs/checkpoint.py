@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,9 @@ def restore(path: Path, planner: Planner) -> Start:
             episode=int(header["episode"]),
             seconds=float(header["seconds"]),
             compile_seconds=float(header["compile_seconds"]),
-            finished=header.get("finished") is True,
+            # A run that was made longer since has not finished.
+            finished=header.get("finished") is True
+            and header["identity"] == json.loads(json.dumps(_identity(planner))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
