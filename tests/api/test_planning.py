@@ -56,7 +56,7 @@ def test_the_folder_is_a_run_folder(whole, problem):
     path, plan = whole
     run = ilbo.Run(path, problem)
     assert run.history == plan.history
-    assert run.config == CONFIG
+    assert run.config == CONFIG.settled()
     assert run.result["episodes"] == 10
     same_policies(run.policies, plan.policies)
     same_policies(run.best_policies, plan.best_policies)

@@ -74,7 +74,7 @@ def test_flags_are_read_as_the_settings_types():
 
 def test_run_folder_holds_result_and_pictures(planned):
     run = read_run(planned)
-    assert run.config == tiny_runs.CONFIG
+    assert run.config == tiny_runs.CONFIG.settled()
     assert run.result["problem"] == "navigation-3"
     wanted = {
         "problem", "seed", "episodes", "mean", "std", "best_mean", "seconds", "compile_seconds",

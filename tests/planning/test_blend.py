@@ -90,7 +90,7 @@ def test_evidence_is_gathered_every_few_steps_only():
     np.testing.assert_array_equal(after(EVERY + 1), 1.0)
 
 
-def test_the_critics_slope_replaces_gradients_that_are_exactly_0():
+def test_the_critics_slope_replaces_components_that_are_0_everywhere():
     def critic(state, action, left):
         return 3 * action[0] + 5 * action[1]
 

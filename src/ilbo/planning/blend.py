@@ -91,19 +91,21 @@ def weigh(evidence: Float[Array, "3"], most: float) -> Float[Array, ""]:
 
 
 def blend(point: Point, estimate: ActionGradient, share: Float[Array, ""]) -> ActionGradient:
-    """(1 − c) g + c ∇_a Q for a share c; ∇_a Q alone in components where g is exactly 0.
+    """(1 − c) g + c ∇_a Q for a share c; ∇_a Q alone in components where g is 0 at every state.
 
+    Such a component sits in a dead zone. Where g is 0 at some states only, it may well be right.
     The estimate has leading axes [b, k].
     """
     g, lefts = estimate.gradients, estimate.steps_left
     alive = (lefts > 0)[..., None]
+    dead = jnp.all(g == 0, axis=(0, 1))
 
     def mixed() -> Array:
         slopes = jax.vmap(jax.vmap(lambda s, left: _slope(point, s, left)))(estimate.states, lefts)
-        both = jnp.where(g == 0, slopes, (1 - share) * g + share * slopes)
+        both = jnp.where(dead, slopes, (1 - share) * g + share * slopes)
         return jnp.where(alive & jnp.isfinite(slopes), both, g).astype(g.dtype)
 
-    wanted = (share > 0) | jnp.any((g == 0) & alive)
+    wanted = (share > 0) | jnp.any(dead)
     return estimate._replace(gradients=jax.lax.cond(wanted, mixed, lambda: g))
 
 
