@@ -242,6 +242,8 @@ def table_of(table: str, rows: list[dict]) -> str:
     mean = {
         p: np.mean([np.mean(s) for s in by.values()]) if by else np.nan for p, by in scores.items()
     }
+    if len(shown) < 2:  # nobody to compare with yet
+        return "\n".join(lines) + "\n"
     lines.append("| score | " + " | ".join(f"{mean[p]:.3f}" for p in shown) + " |")
     return "\n".join(lines) + "\n\n" + verdict(means, problems)
 

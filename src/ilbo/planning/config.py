@@ -83,8 +83,8 @@ class ILBO:
     critic_share: float = 0.5
     """Most that the critic's slope may count in the policy's gradient, beside the model's
     derivatives: it counts by as much as it explains of what actions tried out really add. For an
-    action whose derivatives are 0 at every state, it takes their place. 0: the model's derivatives alone. For the
-    pathwise estimator."""
+    action whose derivatives are 0 at every state, it takes their place. 0: the model's derivatives
+    alone. For the pathwise estimator."""
 
     inward: float = 0.2
     """Least slope, as a share of the full one, that the policy's output layer shows to a gradient
