@@ -52,7 +52,7 @@ def test_progress_and_history_tell_the_same():
 
 @pytest.mark.parametrize(("parallel", "updates"), [(1, 16), (2, 8)])
 def test_every_sample_is_counted(parallel, updates):
-    config = dataclasses.replace(tiny_runs.CONFIG, parallel=parallel)
+    config = dataclasses.replace(tiny_runs.CONFIG, parallel=parallel, critic_share=0.5)
     plan = ilbo.plan(tiny_runs.problem(), config, episodes=4)
     # 4 episodes of 4 steps; each update of the policy sees 2 windows of 2 steps, and every fourth
     # tries out 2 actions both ways; at each of 2 tests 2 policies go along 2 episodes.
@@ -101,6 +101,7 @@ def test_the_score_needs_a_density_and_says_why_there_is_none():
         {"critic": "discounted", "optimizer": "rmsprop"},
         {"parallel": 2, "updates": 2},
         {"prioritised": True},
+        {"critic_share": 0.5},
         {"guard": 0, "target_every": 1},
     ],
 )

@@ -286,7 +286,7 @@ def test_report_looks_right_in_a_browser(navigation, tmp_path):
                         return [svg.checkVisibility(), box.width, box.height, drawn.width];
                     })"""
                 )
-                assert len(pictures) == 6
+                assert len(pictures) == 9
                 for visible, wide, high, drawn in pictures:
                     assert visible
                     assert wide >= 400

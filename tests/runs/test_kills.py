@@ -39,7 +39,9 @@ def reference(tmp_path_factory):
     return policies(path)
 
 
-@pytest.mark.parametrize("full", [False, True], ids=["killed", "full"])
+@pytest.mark.parametrize(
+    "full", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["killed", "full"]
+)
 def test_every_operation_may_be_the_last(reference, tmp_path, full):
     tried = 0
     while True:

@@ -45,6 +45,7 @@ CONFIG = ilbo.ILBO(
     policy_batch=2,
     critic_batch=4,
     guard=2,
+    critic_share=0.0,  # less to compile
     test_episodes=4,
     critic_store=16,
     policy_store=8,
@@ -65,6 +66,6 @@ def planner(problem=None, config=CONFIG, seeds=(0,), episodes=None, **options) -
 FLAGS = [
     "--layers", "4", "--depth", "2", "--window", "1", "--policy-batch", "2", "--critic-batch", "4",
     "--guard", "2", "--test-episodes", "4", "--critic-store", "16", "--policy-store", "8",
-    "--evaluate-every", "2", "--episodes", "10",
+    "--evaluate-every", "2", "--episodes", "10", "--critic-share", "0",
 ]  # fmt: skip
 """`CONFIG` as flags of `ilbo plan`."""

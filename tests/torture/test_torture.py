@@ -37,6 +37,7 @@ def test_mutated_inputs_of_each_kind(tmp_path):
     assert f"| all | {15 * len(inputs.COUNTS)} | 0 |" in table
 
 
+@pytest.mark.slow
 def test_kills_at_file_operations_and_at_random_moments(tmp_path):
     table = torture(tmp_path / "log", "--no-inputs", "--cases", "2", "--only", "navigation-3")
     assert "| all | 4 | 0 |" in table

@@ -201,7 +201,8 @@ def _samples(entry: Entry, samples: Samples) -> str:
 
 
 def _settings(run: SavedRun) -> str:
-    default, own = ILBO().to_dict(), run.config.to_dict()
+    default = ILBO(seconds=run.config.seconds).settled().to_dict() | {"seconds": None}
+    own = run.config.settled().to_dict()
     rows = [
         [f"<code>{name}</code>", parts.setting(value), parts.setting(default.get(name))]
         for name, value in own.items()
