@@ -5,7 +5,9 @@ import numpy as np
 import tiny_runs
 
 import ilbo
+from ilbo.baselines import ThroughTime, ThroughTimeTrainer
 from ilbo.planning.loop import train
+from ilbo.planning.planner import Planner
 from ilbo.planning.scout import OpenLoop, Scout, _hats
 from ilbo.planning.scouting import Scouting
 
@@ -81,3 +83,11 @@ def test_runs_by_episodes_search_for_no_plans():
     planner = tiny_runs.planner()
     assert Scouting.of(planner, None) is None
     assert not train(planner).policy.timed
+
+
+def test_other_trainers_run_by_the_clock_too():
+    config = ThroughTime(layers=(4,), batch=2, epochs=1_000, evaluate_every=1, test_episodes=2)
+    trainer = ThroughTimeTrainer.of(tiny_runs.problem(), config)
+    planner = Planner(trainer, (0,), config.episodes)
+    assert train(planner, seconds=0.1).ending == "finished"
+    assert planner.scouted == 0

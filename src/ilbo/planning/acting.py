@@ -75,12 +75,12 @@ def explore(
 def _void_unless(good: Bool[Array, " p"], batch: Transition, state: State) -> Transition:
     """Transitions with a number that is not finite leave no trace: with no step left, neither the
     critic nor the policy learns from a row. Its noise is as good as any."""
-    low, high = jnp.isfinite(batch.action), good[:, None]
+    each = good[:, None]
     return Transition(
-        state=jnp.where(high, batch.state, state),
-        action=jnp.where(high | low, batch.action, 0.0),
+        state=jnp.where(each, batch.state, state),
+        action=jnp.where(each | jnp.isfinite(batch.action), batch.action, 0.0),
         noise=batch.noise,
-        next_state=jnp.where(high, batch.next_state, state),
+        next_state=jnp.where(each, batch.next_state, state),
         reward=jnp.where(good, batch.reward, 0.0),
         steps_left=jnp.where(good, batch.steps_left, 0),
         ended=batch.ended | ~good,

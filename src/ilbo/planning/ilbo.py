@@ -211,9 +211,11 @@ class ILBOTrainer(Trainer):
         state = eqx.tree_at(lambda s: s.key, state, key)
         return state, held, jnp.mean(earned[better, guard:])
 
-    def from_plan(self, plan: Float[Array, "horizon m"]) -> Parameters | None:
-        if not self.config.sees_time:
-            return None
+    @property
+    def can_follow_plans(self) -> bool:
+        return self.config.sees_time
+
+    def from_plan(self, plan: Float[Array, "horizon m"]) -> Parameters:
         network = Policy.blank(self.problem, self.networks.maker).network
         return pack(eqx.tree_at(lambda module: module.plan, network, plan))
 

@@ -32,7 +32,7 @@ class Scouting:
     @classmethod
     def of(cls, planner: Planner, seconds: float | None) -> Scouting | None:
         """For a run that ends by the clock, where its policies can follow a plan."""
-        if seconds is None or not planner.config.sees_time:
+        if seconds is None or not planner.trainer.can_follow_plans:
             return None
         return cls(planner, seconds)
 

@@ -72,10 +72,15 @@ class Trainer(eqx.Module):
         """The same for runs of another length, told as they go: schedules stretch, nothing else."""
         return self
 
+    @property
+    def can_follow_plans(self) -> bool:
+        """Whether its policies can be open-loop plans: whether there is a `from_plan`."""
+        return False
+
     def from_plan(self, plan: Float[Array, "horizon m"]) -> Any:
-        """Parameters of the policy that follows an open-loop plan (before the curve that maps into
-        the bounds); None where its policies cannot."""
-        return None
+        """Parameters of the policy that follows an open-loop plan, given before the curve that maps
+        into the bounds."""
+        raise NotImplementedError
 
     @abstractmethod
     def policy(self, parameters: Any) -> Policy:
