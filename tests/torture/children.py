@@ -12,7 +12,7 @@ import time
 import traceback
 from typing import NamedTuple
 
-HANGS = 150.0
+HANGS = 600.0
 """Seconds after which a child counts as hanging."""
 FEW = 8
 """Episodes that results are taken over and pictures drawn of: what is tested is the files."""
