@@ -159,8 +159,8 @@ def _as_bound(compiler: Any, leaf: _Leaf, targets: set[str]) -> Limit | None:
     (target,) = occurrences
     lower, upper, strict = op in (">=", ">", "=="), op in ("<=", "<", "=="), op in ("<", ">")
     solve = _solve(compiler, left, target, upper and not lower)
-    place = None if solve is None else _place(compiler, leaf.expression, target)
-    if solve is None or place is None:
+    placed = None if solve is None else place(compiler, leaf.expression, target)
+    if solve is None or placed is None:
         return None
     others = [*leaf.expression.args, *(condition for condition, _ in leaf.guards)]
     names = set[str]().union(*(fluents(model, other) for other in others)) - {target.args[0]}
@@ -175,7 +175,7 @@ def _as_bound(compiler: Any, leaf: _Leaf, targets: set[str]) -> Limit | None:
         if leaf.guards:
             low = None if low is None else jnp.where(guards(values, low.ndim), low, -jnp.inf)
             high = None if high is None else jnp.where(guards(values, high.ndim), high, jnp.inf)
-        return place(low, high)
+        return placed(low, high)
 
     constant = all(model.variable_types[name] == "non-fluent" for name in names)
     return Limit(target.args[0], limits, constant, _text(leaf))
@@ -239,7 +239,7 @@ def _inwards(end: Array | None, sign: int) -> Array | None:
     return _map(end, lambda x: x + sign * STRICT * (1 + jnp.abs(x)))
 
 
-def _place(
+def place(
     compiler: Any, leaf: Expression, target: Expression
 ) -> Callable[[Array | None, Array | None], Ends] | None:
     """(low, high) over the objects in the leaf's scope ↦ over the objects of the target."""

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
 from ilbo.mdp.shapes import Action, Noise, State
-from ilbo.rddl import constraints
+from ilbo.rddl import clipping, constraints
 from ilbo.rddl.compiling import Values
 from ilbo.rddl.layout import Fluent, Layout
 from ilbo.rddl.parsing import fluents, is_random, parts
@@ -98,6 +98,7 @@ class Rules:
             *((compiler.bind(function), True) for function in compiler.terminations),
             *((compiler.bind(function), False) for function in compiler.invariants),
         ]
+        self.found += clipping.find(compiler)
         self.moving = [bound for bound in self.found if not bound.constant]
         self.fixed = _fixed(self.found, actions)
         invariants, _ = constraints.split(compiler, rddl.invariants, set(rddl.state_fluents))
