@@ -9,7 +9,7 @@ as the action's bounds: a policy never acts in the dead zone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ilbo.rddl.compiling import Values
-from ilbo.rddl.constraints import Ends, Limit, place
+from ilbo.rddl.constraints import Box, Ends, Limit, place
 from ilbo.rddl.parsing import Expression, fluents, parts, text_of
 
 _CLIPS = ("min", "max")
@@ -48,6 +48,20 @@ def find(compiler: Any) -> list[Limit]:
     return [limit for limit in limits if limit is not None]
 
 
+def narrow(clips: Iterable[Limit], values: Values, box: Box) -> Box:
+    """The bounds `box` of preconditions, narrowed to where actions have an effect; preconditions
+    hold where both cannot."""
+    box = dict(box)
+    for clip in clips:
+        low, high = box[clip.fluent]
+        lower, upper = clip.limits(values)
+        box[clip.fluent] = (
+            low if lower is None else jnp.clip(lower, low, high),
+            high if upper is None else jnp.clip(upper, low, high),
+        )
+    return box
+
+
 def _occurrences(
     model: Any, expression: Any, above: tuple[Expression, ...]
 ) -> Iterator[tuple[str, _Clip | None]]:
@@ -72,18 +86,27 @@ def _clip(model: Any, action: Expression, above: tuple[Expression, ...]) -> _Cli
         if kind != "func" or name not in _CLIPS or name in (known for known, _ in ends):
             break
         (end,) = (argument for argument in outer.args if argument is not inner)
-        if not _is_known(model, end):
+        if not _is_known(model, end, action):
             break
         ends.append((name, end))
         inner = outer
     return _Clip(action, tuple(ends), inner) if ends else None
 
 
-def _is_known(model: Any, end: Expression) -> bool:
-    """Whether the end depends on the state alone: it is known before the action is chosen."""
+def _is_known(model: Any, end: Expression, action: Expression) -> bool:
+    """Whether the end depends on the state alone, so that it is known before the action is chosen,
+    and on no objects but the action's own."""
     kinds = {model.variable_types[name] for name in fluents(model, end)}
     drawn = any(part.etype[0] in ("randomvar", "randomvector") for part in parts(end))
-    return kinds <= {"state-fluent", "non-fluent"} and not drawn
+    objects = {
+        name
+        for part in parts(end)
+        if part.etype[0] == "pvar"
+        for name in part.args[1] or ()
+        if isinstance(name, str) and name.startswith("?")
+    }
+    own = set(action.args[1] or ())
+    return kinds <= {"state-fluent", "non-fluent"} and not drawn and objects <= own
 
 
 def _limit(compiler: Any, clip: _Clip) -> Limit | None:
@@ -91,28 +114,20 @@ def _limit(compiler: Any, clip: _Clip) -> Limit | None:
     if placed is None:
         return None
     ends = [(name, compiler.function(end)) for name, end in clip.ends]
+    shape = compiler.shape(compiler.traced.cached_objects_in_scope(clip.outermost) or [])
 
     def limits(values: Values) -> Ends:
         low: Array | None = None
         high: Array | None = None
         for name, function in ends:  # where the ends cross, the outer one holds
-            value = jnp.asarray(function(values), float)
+            value = jnp.broadcast_to(jnp.asarray(function(values), float), shape)
             if name == "min":
                 high, low = value, None if low is None else jnp.minimum(low, value)
             else:
                 low, high = value, None if high is None else jnp.maximum(high, value)
-        return placed(_over_scope(low), _over_scope(high))
+        return placed(low, high)
 
     model = compiler.rddl
     names = set[str]().union(*(fluents(model, end) for _, end in clip.ends))
     constant = all(model.variable_types[name] == "non-fluent" for name in names)
-    shape = _shape(compiler, clip.outermost)
-
-    def _over_scope(end: Array | None) -> Array | None:
-        return None if end is None else jnp.broadcast_to(end, shape)
-
     return Limit(clip.action.args[0], limits, constant, text_of(clip.outermost))
-
-
-def _shape(compiler: Any, expression: Expression) -> tuple[int, ...]:
-    return compiler.shape(compiler.traced.cached_objects_in_scope(expression) or [])

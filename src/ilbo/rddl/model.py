@@ -98,7 +98,7 @@ class Rules:
             *((compiler.bind(function), True) for function in compiler.terminations),
             *((compiler.bind(function), False) for function in compiler.invariants),
         ]
-        self.found += clipping.find(compiler)
+        self.clips = clipping.find(compiler)
         self.moving = [bound for bound in self.found if not bound.constant]
         self.fixed = _fixed(self.found, actions)
         invariants, _ = constraints.split(compiler, rddl.invariants, set(rddl.state_fluents))
@@ -109,9 +109,9 @@ class Rules:
         self.most_changed: int = rddl.max_allowed_actions
 
     def bounds(self, state: State) -> tuple[Action, Action]:
-        box = self.fixed
-        if self.moving:
-            box = constraints.combine(self.moving, self.dynamics.state.unpack(state), box)
+        values = self.dynamics.state.unpack(state)
+        box = constraints.combine(self.moving, values, self.fixed)
+        box = clipping.narrow(self.clips, values, box)
         low, high = _flat(box, self.dynamics.action)
         return jnp.minimum(low, high), high
 
