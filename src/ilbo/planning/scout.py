@@ -6,6 +6,9 @@ as a whole and judged by what it earns on the exact model, finds the way in seco
 the separable natural evolution strategy (Wierstra et al., Natural evolution strategies, JMLR 2014)
 with mirrored samples. It restarts when it has converged: anew with wider steps, or from the best
 plan so far within a window of time, which refines it.
+
+An action without a bound may be of any size, so the search takes steps in its logarithm, as it
+were, and begins with constant plans: what is found there tells the size.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.mdp import sampling
 from ilbo.mdp.bounds import into_bounds
@@ -39,6 +42,10 @@ PATIENCE = 60
 """Generations without a better plan after which a round ends."""
 
 
+CONSTANT = 3.0
+"""That of a first round of constant plans, where actions lack a bound."""
+
+
 class OpenLoop(eqx.Module):
     """A plan as a policy: an action for each step, whatever the state."""
 
@@ -51,14 +58,27 @@ class OpenLoop(eqx.Module):
         return into_bounds(self.plan[time], *self.problem.exact.bounds(state))
 
 
+def lacks_bounds(problem: Problem) -> Bool[Array, " m"]:
+    """Which actions have no lower or no upper bound."""
+    low, high = problem.exact.bounds(problem.initial_state)
+    return ~(jnp.isfinite(low) & jnp.isfinite(high))
+
+
+def stretched(plan: Float[Array, "*h m"], boundless: Bool[Array, " m"]) -> Float[Array, "*h m"]:
+    """A plan of the search's as a policy has it: near 0 the same, steps of a factor further out."""
+    return jnp.where(boundless, jnp.sinh(plan), plan)
+
+
 class Round(eqx.Module):
-    """A search under way: plans are base + weights · knots."""
+    """A search under way: plans, not yet stretched, are base + weights · knots."""
 
     base: Float[Array, "horizon m"]
     weights: Float[Array, "horizon knots"]
     knots: Float[Array, "knots m"]
     widths: Float[Array, "knots m"]
     first_width: Float[Array, ""]
+    rate: Float[Array, ""]
+    """At which the widths learn."""
     best: Float[Array, "horizon m"]
     """The best plan of all rounds."""
     earned: Float[Array, ""]
@@ -76,18 +96,18 @@ def _search(
 ) -> tuple[Round, Int[Array, ""]]:
     """So many generations, or as many as it takes to converge."""
     episodes = noise.shape[1]
+    boundless = lacks_bounds(problem)
     starts = jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size))
 
     def earn(plan: Float[Array, "horizon m"]) -> Float[Array, ""]:
-        mean = jnp.mean(returns(problem, OpenLoop(plan, problem), Trial(noise, starts)))
+        policy = OpenLoop(stretched(plan, boundless), problem)
+        mean = jnp.mean(returns(problem, policy, Trial(noise, starts)))
         return jnp.where(jnp.isnan(mean), -jnp.inf, mean)
 
-    size = math.prod(round.knots.shape)
     count = 2 * PAIRS
     ranks = np.arange(count)
     utilities = np.maximum(0.0, np.log(count / 2 + 1) - np.log(ranks + 1))
     utilities = utilities / utilities.sum() - 1 / count
-    rate = (3 + math.log(size)) / (5 * math.sqrt(size))
 
     def generation(carry: tuple[Array, Round]) -> tuple[Array, Round]:
         i, now = carry
@@ -107,8 +127,9 @@ def _search(
             base=now.base,
             weights=now.weights,
             knots=now.knots + now.widths * move,
-            widths=now.widths * jnp.exp(jnp.clip(rate / 2 * spread, -0.5, 0.5)),
+            widths=now.widths * jnp.exp(jnp.clip(now.rate / 2 * spread, -0.5, 0.5)),
             first_width=now.first_width,
+            rate=now.rate,
             best=jnp.where(better, plan, now.best),
             earned=jnp.maximum(top, now.earned),
             found=jnp.maximum(top, now.found),
@@ -141,9 +162,10 @@ class Scout:
         """Steps of the model taken so far."""
         self._random = np.random.default_rng(seed)
         episodes = EPISODES if problem.exact.law.size else 1
+        self._boundless = lacks_bounds(problem)
         self._noise = draw_noise(problem.exact, noise_key, (problem.horizon, episodes))
-        self._best = jnp.zeros((problem.horizon, problem.action_size), jnp.float32)
-        self._earned = jnp.array(-jnp.inf, jnp.float32)
+        self._base = jnp.zeros((problem.horizon, problem.action_size), jnp.float32)
+        """What rounds that begin anew begin with."""
         self._rounds = 0
         self._round = self._next_round()
         self._pace = 1.0
@@ -152,7 +174,16 @@ class Scout:
     @property
     def plan(self) -> Float[Array, "horizon m"]:
         """The best plan so far, before the curve that maps it into the bounds."""
-        return self._round.best
+        return stretched(self._round.best, self._boundless)
+
+    @property
+    def constant(self) -> Float[Array, " m"] | None:
+        """The best constant action where there is no bound, before the curve that maps into the
+        bounds, and 0 elsewhere; None where all actions have bounds, and none is looked for."""
+        if not np.any(self._boundless):
+            return None
+        base = self._base if self._rounds else jnp.where(self._boundless, self._round.best, 0.0)
+        return stretched(base[0], self._boundless)
 
     @property
     def earned(self) -> float:
@@ -175,29 +206,51 @@ class Scout:
                 self._pace = count / took
 
     def _next_round(self, last: Round | None = None) -> Round:
-        """Anew with other steps, or from the best plan, in a window of time that is drawn."""
+        """Constant plans first, where an action lacks a bound; then anew with other steps, or from
+        the best plan, in a window of time that is drawn."""
         horizon, actions = self.problem.horizon, self.problem.action_size
         knots, random = min(KNOTS, horizon), self._random
-        best = self._best if last is None else last.best
-        earned = self._earned if last is None else last.earned
+        best = jnp.zeros((horizon, actions), jnp.float32) if last is None else last.best
+        if last is None and np.any(self._boundless):
+            constant = np.zeros((horizon, knots), np.float32)
+            constant[:, 0] = 1.0
+            used = np.arange(knots) == 0
+            return self._round_of(last, best, constant, np.where(used, CONSTANT, 0.0), actions)
+        if last is not None and self._rounds == 0 and np.any(self._boundless):
+            self._base = jnp.where(self._boundless, best, 0.0)
         fresh, turn = self._rounds % 2 == 0, self._rounds // 2
         self._rounds += 1
-        base, first, last_step = jnp.zeros_like(best), 0.0, horizon - 1.0
+        base, first, last_step = self._base, 0.0, horizon - 1.0
         width = WIDTHS[turn % len(WIDTHS)]
         if not fresh:
             base, width = best, REFINING[turn % len(REFINING)]
             length = max(2.0, horizon * 0.5 ** random.integers(0, 4))
             first = random.uniform(-length / 2, horizon - length / 2)
             last_step = first + length
+        hats = _hats(horizon, first, last_step, knots)
+        return self._round_of(last, base, hats, np.full(knots, width), knots * actions)
+
+    def _round_of(
+        self,
+        last: Round | None,
+        base: Float[Array, "horizon m"],
+        weights: Float[np.ndarray, "horizon knots"],
+        widths: Float[np.ndarray, " knots"],
+        size: int,
+    ) -> Round:
+        """A round of plans base + weights · knots, `size` numbers that are searched for."""
         self._key, key = jax.random.split(self._key)
+        wide = jnp.asarray(widths, jnp.float32)[:, None]
+        shape = len(widths), self.problem.action_size
         return Round(
             base=base,
-            weights=jnp.asarray(_hats(horizon, first, last_step, knots)),
-            knots=jnp.zeros((knots, actions), jnp.float32),
-            widths=jnp.full((knots, actions), width, jnp.float32),
-            first_width=jnp.array(width, jnp.float32),
-            best=best,
-            earned=earned,
+            weights=jnp.asarray(weights),
+            knots=jnp.zeros(shape, jnp.float32),
+            widths=jnp.broadcast_to(wide, shape),
+            first_width=jnp.max(wide),
+            rate=jnp.array((3 + math.log(size)) / (5 * math.sqrt(size)), jnp.float32),
+            best=base if last is None else last.best,
+            earned=jnp.array(-jnp.inf, jnp.float32) if last is None else last.earned,
             found=jnp.array(-jnp.inf, jnp.float32),
             idle=jnp.array(0),
             key=key,
