@@ -9,12 +9,17 @@ plan so far within a window of time, which refines it.
 
 An action without a bound may be of any size, so the search takes steps in its logarithm, as it
 were, and begins with constant plans: what is found there tells the size.
+
+Without noise the best plans graze what they must not touch, and a rounding error ends them. So
+actions are shaken a little in such problems: otherwise in each generation, and the best plan is
+the best of a few shakes.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,7 +28,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.mdp import sampling
-from ilbo.mdp.bounds import into_bounds
+from ilbo.mdp.bounds import into_bounds, within
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
 
@@ -46,27 +51,50 @@ CONSTANT = 3.0
 """That of a first round of constant plans, where actions lack a bound."""
 
 
+SHAKE = 1e-3
+"""Standard deviation of what is added to actions without noise, as a share of their range."""
+SHAKES = 8
+"""Shakes that the best plan is judged by."""
+
+
 class OpenLoop(eqx.Module):
     """A plan as a policy: an action for each step, whatever the state."""
 
     plan: Float[Array, "horizon m"]
     """Before the curve that maps it into the bounds."""
     problem: Problem
+    shake: Float[Array, "horizon m"] | None = None
+    """Added to the actions, in shares of their range."""
     timed = True
 
     def __call__(self, state: Float[Array, " n"], time: Int[Array, ""]) -> Float[Array, " m"]:
-        return into_bounds(self.plan[time], *self.problem.exact.bounds(state))
+        low, high = self.problem.exact.bounds(state)
+        action = into_bounds(self.plan[time], low, high)
+        if self.shake is None:
+            return action
+        width = within(low, high, 1.0) - within(low, high, 0.0)
+        return jnp.clip(action + width * self.shake[time], low, high)
 
 
-def lacks_bounds(problem: Problem) -> Bool[Array, " m"]:
-    """Which actions have no lower or no upper bound."""
-    low, high = problem.exact.bounds(problem.initial_state)
-    return ~(jnp.isfinite(low) & jnp.isfinite(high))
+class Open(NamedTuple):
+    """The sides on which actions have no bound."""
 
+    below: Bool[Array, " m"]
+    above: Bool[Array, " m"]
 
-def stretched(plan: Float[Array, "*h m"], boundless: Bool[Array, " m"]) -> Float[Array, "*h m"]:
-    """A plan of the search's as a policy has it: near 0 the same, steps of a factor further out."""
-    return jnp.where(boundless, jnp.sinh(plan), plan)
+    @classmethod
+    def of(cls, problem: Problem) -> Open:
+        low, high = problem.exact.bounds(problem.initial_state)
+        return cls(~jnp.isfinite(low), ~jnp.isfinite(high))
+
+    @property
+    def either(self) -> Bool[Array, " m"]:
+        return self.below | self.above
+
+    def stretch(self, plan: Float[Array, "*h m"]) -> Float[Array, "*h m"]:
+        """A plan of the search's as a policy has it: near 0, and towards a bound, the same; else
+        steps of a factor further out."""
+        return jnp.where(jnp.where(plan > 0, self.above, self.below), jnp.sinh(plan), plan)
 
 
 class Round(eqx.Module):
@@ -96,13 +124,16 @@ def _search(
 ) -> tuple[Round, Int[Array, ""]]:
     """So many generations, or as many as it takes to converge."""
     episodes = noise.shape[1]
-    boundless = lacks_bounds(problem)
+    open_sides = Open.of(problem)
+    shaken = problem.exact.law.size == 0
     starts = jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size))
 
-    def earn(plan: Float[Array, "horizon m"]) -> Float[Array, ""]:
-        policy = OpenLoop(stretched(plan, boundless), problem)
+    def earn(plan: Float[Array, "horizon m"], shake: Float[Array, "horizon m"]) -> Float[Array, ""]:
+        policy = OpenLoop(open_sides.stretch(plan), problem, shake if shaken else None)
         mean = jnp.mean(returns(problem, policy, Trial(noise, starts)))
         return jnp.where(jnp.isnan(mean), -jnp.inf, mean)
+
+    shakes = SHAKE * sampling.normal(jax.random.key(0), (SHAKES, *round.best.shape))
 
     count = 2 * PAIRS
     ranks = np.arange(count)
@@ -111,17 +142,20 @@ def _search(
 
     def generation(carry: tuple[Array, Round]) -> tuple[Array, Round]:
         i, now = carry
-        key, draw = jax.random.split(now.key)
+        key, draw, shake_key = jax.random.split(now.key, 3)
         half = sampling.normal(draw, (PAIRS, *now.knots.shape))
         steps = jnp.concatenate([half, -half])
         tried = now.knots + now.widths * steps
         plans = now.base + jnp.einsum("hk,pkm->phm", now.weights, tried)
-        earned = jax.vmap(earn)(plans)
+        shake = SHAKE * sampling.normal(shake_key, now.best.shape)
+        earned = jax.vmap(earn, in_axes=(0, None))(plans, shake)
         order = jnp.argsort(-earned)
         ranked = steps[order]
         move = jnp.einsum("p,pkm->km", utilities.astype(np.float32), ranked)
         spread = jnp.einsum("p,pkm->km", utilities.astype(np.float32), ranked**2 - 1)
         top, plan = earned[order[0]], plans[order[0]]
+        if shaken:
+            top = jnp.mean(jax.vmap(earn, in_axes=(None, 0))(plan, shakes))
         better = top > now.earned
         return i + 1, Round(
             base=now.base,
@@ -162,7 +196,7 @@ class Scout:
         """Steps of the model taken so far."""
         self._random = np.random.default_rng(seed)
         episodes = EPISODES if problem.exact.law.size else 1
-        self._boundless = lacks_bounds(problem)
+        self._open = Open.of(problem)
         self._noise = draw_noise(problem.exact, noise_key, (problem.horizon, episodes))
         self._base = jnp.zeros((problem.horizon, problem.action_size), jnp.float32)
         """What rounds that begin anew begin with."""
@@ -174,16 +208,17 @@ class Scout:
     @property
     def plan(self) -> Float[Array, "horizon m"]:
         """The best plan so far, before the curve that maps it into the bounds."""
-        return stretched(self._round.best, self._boundless)
+        return self._open.stretch(self._round.best)
 
     @property
     def constant(self) -> Float[Array, " m"] | None:
-        """The best constant action where there is no bound, before the curve that maps into the
-        bounds, and 0 elsewhere; None where all actions have bounds, and none is looked for."""
-        if not np.any(self._boundless):
+        """The best constant action where it is away from all bounds, before the curve that maps
+        into the bounds, and 0 elsewhere; None where none is looked for."""
+        if not np.any(self._open.either):
             return None
-        base = self._base if self._rounds else jnp.where(self._boundless, self._round.best, 0.0)
-        return stretched(base[0], self._boundless)
+        best = self._base if self._rounds else self._round.best
+        away = jnp.where(best > 0, self._open.above, self._open.below)
+        return self._open.stretch(jnp.where(away, best, 0.0)[0])
 
     @property
     def earned(self) -> float:
@@ -198,7 +233,8 @@ class Scout:
             asked = max(1, int(self._pace * min(left, 1.0)))
             self._round, taken = _search(self.problem, self._round, self._noise, jnp.array(asked))
             count = int(taken)
-            self.transitions += count * 2 * PAIRS * self._noise.shape[1] * self.problem.horizon
+            plans = 2 * PAIRS + (0 if self.problem.exact.law.size else SHAKES)
+            self.transitions += count * plans * self._noise.shape[1] * self.problem.horizon
             if count < asked or bool(_is_over(self._round)):
                 self._round = self._next_round(self._round)
             took = time.perf_counter() - began
@@ -211,13 +247,13 @@ class Scout:
         horizon, actions = self.problem.horizon, self.problem.action_size
         knots, random = min(KNOTS, horizon), self._random
         best = jnp.zeros((horizon, actions), jnp.float32) if last is None else last.best
-        if last is None and np.any(self._boundless):
+        if last is None and np.any(self._open.either):
             constant = np.zeros((horizon, knots), np.float32)
             constant[:, 0] = 1.0
             used = np.arange(knots) == 0
             return self._round_of(last, best, constant, np.where(used, CONSTANT, 0.0), actions)
-        if last is not None and self._rounds == 0 and np.any(self._boundless):
-            self._base = jnp.where(self._boundless, best, 0.0)
+        if last is not None and self._rounds == 0 and np.any(self._open.either):
+            self._base = jnp.where(self._open.either, best, 0.0)
         fresh, turn = self._rounds % 2 == 0, self._rounds // 2
         self._rounds += 1
         base, first, last_step = self._base, 0.0, horizon - 1.0
