@@ -61,9 +61,7 @@ def estimate(
     return np.minimum(low, high), np.maximum(low, high)
 
 
-def _sizes(
-    model: RDDLModel, initial: Float[np.ndarray, " n"], horizon: int
-) -> Float[np.ndarray, " m"]:
+def _sizes(model: RDDLModel, initial: Float[np.ndarray, " n"], horizon: int) -> Float[Array, " m"]:
     """How large actions are that lack a bound: for each action fluent, the power of two up to which
     random constant actions earn most, the best quarter of them."""
     layout = model.dynamics.action
@@ -71,7 +69,7 @@ def _sizes(
     low, high = (np.asarray(end) for end in model.bounds(jnp.asarray(initial)))
     open_ = ~(np.isfinite(low) & np.isfinite(high))
     if not open_.any():
-        return sizes
+        return jnp.asarray(sizes)
     random = np.random.default_rng(0)
     fractions = random.uniform(size=(DRAWS, layout.size)).astype(np.float32)
     noise = draw_noise(model, jax.random.key(1), (horizon, DRAWS))
@@ -106,17 +104,17 @@ def _sizes(
         if open_[group].any():
             candidates = np.tile(sizes, (len(tried), 1))
             candidates[:, group] = tried[:, None]
-            earned = np.asarray(earn(candidates))
+            earned = np.asarray(earn(jnp.asarray(candidates)))
             if np.isfinite(earned).any():
                 sizes[group] = tried[int(np.argmax(earned))]
-    return sizes
+    return jnp.asarray(sizes)
 
 
 def _visits(
     model: RDDLModel,
     initial: Float[np.ndarray, " n"],
     steps: int,
-    sizes: Float[np.ndarray, " m"],
+    sizes: Float[Array, " m"],
 ) -> Callable[[float], Float[np.ndarray, "visits n"]]:
     """A share of the action range, about its middle ↦ states reached with it.
 
