@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import jax.numpy as jnp
+
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Origin, Problem
-from ilbo.rddl.compiling import compiler
+from ilbo.rddl.compiling import Compiler
 from ilbo.rddl.draws import DISCRETE
 from ilbo.rddl.model import Dynamics, RDDLModel, Rules
 from ilbo.rddl.parsing import reading
+from ilbo.rddl.relaxing import TEMPERATURE
 from ilbo.rddl.source import Source, locate
 
 
@@ -55,18 +58,19 @@ def build(source: Source) -> Problem:
 
 def exact_model(source: Source) -> RDDLModel:
     """The exact problem of the files."""
-    compiled = compiler(source)
+    compiled = Compiler(source)
     _check_supported(source, compiled.rddl)
     with reading(source):
-        dynamics = Dynamics(source, compiled, exact=True)
+        dynamics = Dynamics(source, compiled)
         return RDDLModel(compiled.law, dynamics, Rules(dynamics))
 
 
 def relaxed_model(source: Source, exact: RDDLModel) -> RDDLModel:
     """What planning differentiates where parts are discrete: pyRDDLGym-jax's relaxations."""
     with reading(source):
-        dynamics = Dynamics(source, compiler(source, relaxed=True), exact=False)
-        return RDDLModel(exact.law, dynamics, exact.rules)
+        compiled = Compiler(source, "mixed", parsed=exact.dynamics.compiler)
+        dynamics = Dynamics(source, compiled)
+        return RDDLModel(exact.law, dynamics, exact.rules, jnp.asarray(TEMPERATURE, float))
 
 
 def discrete_parts(model: RDDLModel) -> list[str]:
