@@ -291,7 +291,7 @@ class Walk:
         if name not in self.python:
             raise Unsupported(
                 f"<{self.where}> calls the Python function ${name}, which was not given: "
-                "pass it to ilbo.make as functions={...}"
+                "pass it to ilbo.make as arguments={'functions': ...}"
             )
         captured, arguments = expression.args
         along = tuple(_parameter(each, scope) for each in captured)
@@ -309,7 +309,9 @@ class Walk:
         except ValueError as error:
             raise Unsupported(f"the Python function ${name} in <{self.where}> {error}") from None
         call = functions.calling(function, traced, self.terms.shape(outer), returns)
-        return Term(outer + along, lambda at: call(*(value(at) for value in values)))
+        return Term(
+            outer + along, lambda at: call(*(jnp.asarray(value(at), float) for value in values))
+        )
 
 
 _WALKS: dict[str, Callable[[Walk, str, Expression, Scope], Term]] = {

@@ -55,7 +55,7 @@ def calling(
         one = (lambda *xs: jnp.asarray(function(*xs))) if traced else called_back
         if not arguments:
             return jnp.broadcast_to(one(), (*batch, *returns))
-        flat = [jnp.asarray(x, float).reshape(-1, *x.shape[len(batch) :]) for x in arguments]
+        flat = [x.reshape(-1, *x.shape[len(batch) :]) for x in arguments]
         return jax.vmap(one)(*flat).reshape(*batch, *returns)
 
     return call

@@ -104,9 +104,10 @@ class Rules:
             *((function, False) for function in compiler.invariants),
         ]
         self.moving = [bound for bound in self.found if not bound.constant]
-        self.fixed = _fixed(self.found, actions)
+        objects = rddl.type_to_objects
+        self.fixed = _fixed(self.found, actions, objects)
         invariants, _ = constraints.split(compiler, rddl.invariants, set(rddl.state_fluents))
-        box = _fixed(invariants, dynamics.state)
+        box = _fixed(invariants, dynamics.state, objects)
         low, high = _flat(box, dynamics.state)
         self.domain = np.asarray(low), np.asarray(high)
         self.defaults = np.asarray(actions.pack(compiler.init_values))
@@ -191,11 +192,15 @@ def _random_reward(rddl: Any) -> bool:
     return False
 
 
-def _fixed(bounds: list[constraints.Limit], layout: Layout) -> constraints.Box:
+def _fixed(
+    bounds: list[constraints.Limit], layout: Layout, objects: dict[str, list[str]]
+) -> constraints.Box:
     """The bounds of each fluent that depend on nothing, and on the type of the fluent."""
     box: constraints.Box = {}
     for fluent in layout.fluents:
-        low, high = (0.0, 1.0) if fluent.range == "bool" else (-np.inf, np.inf)
+        low, high = -np.inf, np.inf
+        if fluent.range == "bool" or fluent.range in objects:
+            low, high = 0.0, float(len(objects.get(fluent.range, (False, True))) - 1)
         box[fluent.name] = np.full(fluent.shape, low), np.full(fluent.shape, high)
     box = constraints.combine([bound for bound in bounds if bound.constant], {}, box)
     return {name: (np.asarray(low), np.asarray(high)) for name, (low, high) in box.items()}
