@@ -50,9 +50,7 @@ def read(
 
 
 @functools.lru_cache(maxsize=16)
-def build(
-    source: Source, relaxation: str | None = None, temperature: float | None = None
-) -> Problem:
+def build(source: Source, relaxation: Any = None, temperature: Any = None) -> Problem:
     """Parses, compiles and checks. The same texts give the same problem, so that programs that
     were compiled for it serve again."""
     files = tuple((path.name, t) for path, t in zip(source.paths, source.texts, strict=True))
@@ -64,8 +62,8 @@ def build(
 def _build(
     source: Source,
     origin: Origin,
-    relaxation: str | None = None,
-    temperature: float | None = None,
+    relaxation: Any = None,
+    temperature: Any = None,
     functions: Functions | None = None,
 ) -> Problem:
     from ilbo.rddl.region import estimate
@@ -103,7 +101,7 @@ def exact_model(source: Source, functions: Functions | None = None) -> RDDLModel
 
 
 def relaxed_model(
-    source: Source, exact: RDDLModel, relaxation: str = "mixed", temperature: float | None = None
+    source: Source, exact: RDDLModel, relaxation: Any = "mixed", temperature: Any = None
 ) -> RDDLModel:
     """What planning differentiates: the exact model, or a relaxation of it."""
     if relaxation not in WAYS:
