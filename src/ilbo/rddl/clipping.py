@@ -16,9 +16,10 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ilbo.rddl.compiling import Values
+from ilbo.rddl.compiling import Compiler
 from ilbo.rddl.constraints import Box, Ends, Limit, place
 from ilbo.rddl.parsing import Expression, fluents, parts, text_of
+from ilbo.rddl.terms import Values
 
 _CLIPS = ("min", "max")
 
@@ -32,7 +33,7 @@ class _Clip:
     outermost: Expression
 
 
-def find(compiler: Any) -> list[Limit]:
+def find(compiler: Compiler) -> list[Limit]:
     """The bounds that the equations put on actions, as functions of the state."""
     model = compiler.rddl
     roots = [*(expression for _, expression in model.cpfs.values()), model.reward]
@@ -109,25 +110,27 @@ def _is_known(model: Any, end: Expression, action: Expression) -> bool:
     return kinds <= {"state-fluent", "non-fluent"} and not drawn and objects <= own
 
 
-def _limit(compiler: Any, clip: _Clip) -> Limit | None:
-    placed = place(compiler, clip.outermost, clip.action)
+def _limit(compiler: Compiler, clip: _Clip) -> Limit | None:
+    model = compiler.rddl
+    name, objects = clip.action.args
+    kinds = zip(objects or (), model.variable_params[name], strict=True)
+    scope = tuple((one, kind) for one, kind in kinds if str(one).startswith("?"))
+    placed = place(compiler, scope, clip.action)
     if placed is None:
         return None
-    ends = [(name, compiler.function(end)) for name, end in clip.ends]
-    shape = compiler.shape(compiler.traced.cached_objects_in_scope(clip.outermost) or [])
+    ends = [(way, compiler.function(end, scope)) for way, end in clip.ends]
 
     def limits(values: Values) -> Ends:
         low: Array | None = None
         high: Array | None = None
-        for name, function in ends:  # where the ends cross, the outer one holds
-            value = jnp.broadcast_to(jnp.asarray(function(values), float), shape)
-            if name == "min":
+        for way, function in ends:  # where the ends cross, the outer one holds
+            value = function(values).astype(float)
+            if way == "min":
                 high, low = value, None if low is None else jnp.minimum(low, value)
             else:
                 low, high = value, None if high is None else jnp.maximum(high, value)
         return placed(low, high)
 
-    model = compiler.rddl
     names = set[str]().union(*(fluents(model, end) for _, end in clip.ends))
     constant = all(model.variable_types[name] == "non-fluent" for name in names)
-    return Limit(clip.action.args[0], limits, constant, text_of(clip.outermost))
+    return Limit(name, limits, constant, text_of(clip.outermost))

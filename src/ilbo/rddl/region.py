@@ -71,7 +71,7 @@ def _sizes(model: RDDLModel, initial: Float[np.ndarray, " n"], horizon: int) -> 
     if not open_.any():
         return jnp.asarray(sizes)
     random = np.random.default_rng(0)
-    fractions = random.uniform(size=(DRAWS, layout.size)).astype(np.float32)
+    fractions = jnp.asarray(random.uniform(size=(DRAWS, layout.size)), jnp.float32)
     noise = draw_noise(model, jax.random.key(1), (horizon, DRAWS))
     tried = np.float32(2.0) ** np.arange(*POWERS)
 
