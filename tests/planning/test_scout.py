@@ -1,5 +1,6 @@
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import tiny_runs
@@ -8,7 +9,7 @@ import ilbo
 from ilbo.baselines import ThroughTime, ThroughTimeTrainer
 from ilbo.planning.loop import train
 from ilbo.planning.planner import Planner
-from ilbo.planning.scout import OpenLoop, Scout, _hats
+from ilbo.planning.scout import SHAKE, Open, OpenLoop, Scout, _hats
 from ilbo.planning.scouting import Scouting
 
 
@@ -54,6 +55,75 @@ def test_the_search_finds_a_goal_behind_a_plateau():
     earned = ilbo.evaluate(problem, OpenLoop(scout.plan, problem), 1, episodes=2).mean
     assert earned == scout.earned
     assert scout.transitions > 0
+
+
+class Boundless(ilbo.Model):
+    """Two actions that lack bounds; the first is best at 80, the second at −300."""
+
+    law = ilbo.Gaussian(1)
+
+    def transition(self, state, action, noise):
+        return action
+
+    def reward(self, state, action, next_state):
+        return -jnp.sum(((action - jnp.array([80.0, -300.0])) / 100) ** 2)
+
+    def bounds(self, state):
+        return jnp.array([0.0, -jnp.inf]), jnp.full(2, jnp.inf)
+
+
+def boundless():
+    return ilbo.Problem(
+        Boundless(), name="boundless", initial_state=[0.0, 0.0], horizon=4, region=(-1.0, 1.0)
+    )
+
+
+def test_actions_are_stretched_away_from_bounds_only():
+    sides = Open.of(boundless())
+    plan = jnp.array([[-3.0, -3.0], [0.01, 0.01], [3.0, 3.0]])
+    far = np.sinh(3.0)
+    np.testing.assert_allclose(
+        sides.stretch(plan), [[-3.0, -far], [0.01, 0.01], [far, far]], rtol=1e-4
+    )
+    assert Scout(plateau(), seed=0).constant is None
+
+
+def test_training_begins_at_the_size_that_the_search_finds():
+    problem = boundless()
+    scout = Scout(problem, seed=0)
+    for _ in range(20):
+        scout.search(0.2)
+        if scout._rounds:
+            break
+    np.testing.assert_allclose(scout.constant, [80.0, -300.0], rtol=0.05)
+    config = dataclasses.replace(tiny_runs.CONFIG, seconds=60.0)
+    planner = tiny_runs.planner(problem=problem, config=config)
+    begun = planner.begin_at(planner.start(), [scout.constant])
+    policy = planner.trainer.policy(begun[0].state.policy)
+    np.testing.assert_allclose(policy(problem.initial_state, 0), [80.0, -300.0], rtol=0.05)
+    assert planner.advance(begun, 1)  # its arrays are used up: none may be there twice
+
+
+class Edge(Plateau):
+    """Earns more the nearer it stays to an edge, and nothing beyond it."""
+
+    def transition(self, state, action, noise):
+        return action
+
+    def reward(self, state, action, next_state):
+        return jnp.where(action[0] < 0.5, 1.0 + action[0], 0.0)
+
+
+def test_the_best_plan_keeps_off_an_edge_that_rounding_could_push_it_over():
+    problem = dataclasses.replace(plateau(), model=Edge(), exact=None)
+    scout, times = Scout(problem, seed=0), jnp.arange(20)
+    for _ in range(20):
+        scout.search(0.2)
+        actions = jax.vmap(OpenLoop(scout.plan, problem), in_axes=(None, 0))(jnp.zeros(1), times)
+        if jnp.min(actions) > 0.4:
+            break
+    assert jnp.min(actions) > 0.4
+    assert jnp.max(actions) < 0.5 - SHAKE
 
 
 def test_a_run_by_the_clock_hands_out_what_the_search_found():

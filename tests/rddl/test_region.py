@@ -55,3 +55,16 @@ def test_of_a_system_that_runs_away_is_that_of_small_actions(tmp_path):
     low, high = region_of(tmp_path, water="water(?t) + pow[4 * release(?t), 9]")
     # Full actions move it by up to 4⁹ a step, a tenth of them by 0.4⁹.
     assert np.all(high - low < 1.5)
+
+
+def test_actions_without_bounds_are_of_the_size_that_earns_most(tmp_path):
+    parts = dict(
+        water="0.5 * water(?t) + release(?t)",
+        reward="-sum_{?t : tank} [pow[water(?t) - 200, 2]]",
+    )
+    model = rddl.exact_model(locate(write(tmp_path, **parts), None))
+    _, high = estimate(model, 40)
+    # The level settles at twice the release, which is best at 100.
+    assert np.all((high > 150) & (high < 600))
+    bounded = rddl.exact_model(locate(write(tmp_path, preconditions=BOX, **parts), None))
+    assert np.all(estimate(bounded, 40)[1] < 5)

@@ -37,7 +37,7 @@ def load():
     modules += ["ilbo.builtin.catalogue", "ilbo.rddl.build", "ilbo.rddl.region"]
     modules += ["ilbo.report.page", "ilbo.export.policy", "ilbo.planning.estimators.pathwise"]
     modules += ["matplotlib.figure", "flatbuffers", "jax.export", "ilbo.mdp.ranking"]
-    modules += ["pyRDDLGym.core.parser.parser", "pyRDDLGym_jax.core.logic"]
+    modules += ["pyRDDLGym.core.parser.parser", "pyRDDLGym.core.compiler.tracer"]
     for name in modules:
         importlib.import_module(name)
     from ilbo.runs import results

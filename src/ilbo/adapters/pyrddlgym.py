@@ -32,9 +32,11 @@ except ImportError as error:
 
 def environment(problem: Problem, **options: Any) -> RDDLEnv:
     """pyRDDLGym's environment of the problem; the options are those of its constructor."""
-    source = _model(problem).dynamics.source
+    dynamics = _model(problem).dynamics
+    if functions := dict(dynamics.compiler.functions):
+        options = {"backend_kwargs": {"python_functions": functions}, **options}
     with quiet():
-        return RDDLEnv(parse(source), None, **options)
+        return RDDLEnv(parse(dynamics.source), None, **options)
 
 
 class PolicyAgent(BaseAgent):

@@ -20,8 +20,8 @@ Arguments = Annotated[
     arg(
         name="arg",
         metavar="NAME=VALUE",
-        help="Argument of the function that returns the problem, where that is your own; may be "
-        "given several times.",
+        help="Argument of the function that returns the problem, where that is your own, or of an "
+        "RDDL problem (relaxation=smooth); may be given several times.",
         help_behavior_hint="",
     ),
 ]

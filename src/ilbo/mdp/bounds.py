@@ -12,12 +12,16 @@ from ilbo.mdp.shapes import Action, State
 
 
 def within(
-    low: Float[Array, "*b"], high: Float[Array, "*b"], fraction: Float[Array, "*b"] | float
+    low: Float[Array, "*b"],
+    high: Float[Array, "*b"],
+    fraction: Float[Array, "*b"] | float,
+    size: Float[Array, "*b"] | float = 1.0,
 ) -> Float[Array, "*b"]:
-    """The action at the fraction of the way from low to high, missing bounds replaced."""
+    """The action at the fraction of the way from low to high; a missing bound is `size` away from
+    the other, or from 0."""
     has_low, has_high = jnp.isfinite(low), jnp.isfinite(high)
-    bottom = jnp.where(has_low, low, jnp.where(has_high, high - 1, -1.0))
-    top = jnp.where(has_high, high, jnp.where(has_low, low + 1, 1.0))
+    bottom = jnp.where(has_low, low, jnp.where(has_high, high - size, -size))
+    top = jnp.where(has_high, high, jnp.where(has_low, low + size, size))
     return bottom + fraction * (top - bottom)
 
 

@@ -219,6 +219,13 @@ class ILBOTrainer(Trainer):
         network = Policy.blank(self.problem, self.networks.maker).network
         return pack(eqx.tree_at(lambda module: module.plan, network, plan))
 
+    def begin_at(self, state: ILBOState, action: Float[Array, " m"]) -> ILBOState:
+        network = self.policy(state.policy).network
+        plan = jnp.broadcast_to(action, network.plan.shape)
+        theta = pack(eqx.tree_at(lambda module: module.plan, network, plan))
+        both = theta, jax.tree.map(jnp.copy, theta)  # a segment uses its inputs up
+        return eqx.tree_at(lambda s: (s.policy, s.slow_policy), state, both)
+
     def policy(self, parameters: Parameters) -> Policy:
         return Networks(self.problem, self.config).policy(parameters)
 

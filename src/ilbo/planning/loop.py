@@ -201,7 +201,8 @@ def train(planner: Planner, hooks: Iterable[Hook] = (), *, seconds: float | None
                 hook.after(moment)
             break
         if scouting:
-            moment = replace(moment, seeds=scouting.turn(moment.seeds, moment.clock.seconds))
+            turned = scouting.turn(moment.seeds, moment.episode, moment.clock.seconds)
+            moment = replace(moment, seeds=turned)
         if seconds is not None:
             planner.expect(_expected_episodes(planner, moment, seconds))
         moment = moment.advanced(segment)

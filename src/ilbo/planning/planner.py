@@ -216,6 +216,16 @@ class Planner:
             return jax.tree.map(lambda *x: jnp.stack(x), *offered)
         return offered
 
+    def begin_at(self, seeds: Seeds, actions: Sequence[Float[Array, " m"] | None]) -> Seeds:
+        """Training of each seed begins at a constant action; None leaves it as it is."""
+        begun = [
+            seed
+            if action is None
+            else eqx.tree_at(lambda s: s.state, seed, self.trainer.begin_at(seed.state, action))
+            for seed, action in zip(self.split(seeds), actions, strict=True)
+        ]
+        return jax.tree.map(lambda *x: jnp.stack(x), *begun) if self.vectorise else begun
+
     def advance(self, seeds: Seeds, episodes: int) -> Advanced:
         """Trains all seeds for a segment; uses up the states given."""
         # The longest segment's program serves the shorter ones too.

@@ -36,8 +36,8 @@ class Scouting:
             return None
         return cls(planner, seconds)
 
-    def turn(self, seeds: Seeds, elapsed: float) -> Seeds:
-        """Searches if it is its turn after so many seconds of the run."""
+    def turn(self, seeds: Seeds, episode: int, elapsed: float) -> Seeds:
+        """Searches if it is its turn after so many episodes and seconds of the run."""
         due = FIRST * self.seconds
         if self.spent > 0:
             share = AHEAD if self._leads(seeds) else BEHIND
@@ -51,6 +51,9 @@ class Scouting:
         if any(new > old for new, old in zip(earned, self._offered, strict=True)):
             seeds = self.planner.offer(seeds, [scout.plan for scout in self._scouts])
         self._offered = earned
+        if episode == 0:
+            constants = [scout.constant for scout in self._scouts]
+            seeds = self.planner.begin_at(seeds, constants)
         self.planner.scouted = sum(scout.transitions for scout in self._scouts)
         self.spent += time.perf_counter() - began
         return seeds

@@ -74,12 +74,18 @@ class Trainer(eqx.Module):
 
     @property
     def can_follow_plans(self) -> bool:
-        """Whether its policies can be open-loop plans: whether there is a `from_plan`."""
+        """Whether its policies can be open-loop plans: whether there are `from_plan` and
+        `begin_at`."""
         return False
 
     def from_plan(self, plan: Float[Array, "horizon m"]) -> Any:
         """Parameters of the policy that follows an open-loop plan, given before the curve that maps
         into the bounds."""
+        raise NotImplementedError
+
+    def begin_at(self, state: Any, action: Float[Array, " m"]) -> Any:
+        """The state before training, of a policy that takes about this action, given before the
+        curve that maps into the bounds."""
         raise NotImplementedError
 
     @abstractmethod

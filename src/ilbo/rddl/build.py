@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Mapping
 from typing import Any
 
-from ilbo.errors import UserError
-from ilbo.mdp.problem import Origin, Problem
-from ilbo.rddl.compiling import compiler
+import jax.numpy as jnp
+
+from ilbo.errors import UserError, suggest
+from ilbo.mdp.problem import PYTHON, Origin, Problem
+from ilbo.rddl.compiling import Compiler
 from ilbo.rddl.draws import DISCRETE
+from ilbo.rddl.functions import Functions
 from ilbo.rddl.model import Dynamics, RDDLModel, Rules
 from ilbo.rddl.parsing import reading
+from ilbo.rddl.relaxing import TEMPERATURE, WAYS
 from ilbo.rddl.source import Source, locate
 
 
-def read(name: str, instance: str | None = None) -> Problem:
+def read(
+    name: str, instance: str | None = None, arguments: Mapping[str, Any] | None = None
+) -> Problem:
     """The problem of an RDDL domain and instance.
 
     Args:
@@ -22,51 +30,93 @@ def read(name: str, instance: str | None = None) -> Problem:
             "rddl:NAME/INSTANCE" for a problem of rddlrepository; or "rddl:NAME" for one of the
             paper's (`packaged`).
         instance: The instance file, where `name` is a domain file.
+        arguments: `relaxation`, how planning differentiates what has no derivative, one of
+            `relaxing.WAYS` ("exact" if all parts are real, else "mixed"); its `temperature`;
+            `functions`, the Python functions that the text calls by $name.
     """
-    return build(locate(name, instance))
+    given = dict(arguments or {})
+    for unknown in given.keys() - {"relaxation", "temperature", "functions"}:
+        raise UserError(
+            f"{unknown!r} is no argument of an RDDL problem: there are relaxation, temperature "
+            "and functions."
+        )
+    functions = given.pop("functions", None)
+    if functions is None:
+        return build(locate(name, instance), **given)
+    if not isinstance(functions, Mapping) or not all(map(callable, functions.values())):
+        raise UserError("The functions of an RDDL problem are a dict of names and functions.")
+    # The functions are not in the text: no file can say what the problem is.
+    return _build(locate(name, instance), PYTHON, functions=functions, **given)
 
 
 @functools.lru_cache(maxsize=16)
-def build(source: Source) -> Problem:
+def build(source: Source, relaxation: Any = None, temperature: Any = None) -> Problem:
     """Parses, compiles and checks. The same texts give the same problem, so that programs that
     were compiled for it serve again."""
+    files = tuple((path.name, t) for path, t in zip(source.paths, source.texts, strict=True))
+    options = {"relaxation": relaxation, "temperature": temperature}
+    given = tuple((key, repr(value)) for key, value in options.items() if value is not None)
+    return _build(source, Origin("rddl", files, arguments=given), relaxation, temperature)
+
+
+def _build(
+    source: Source,
+    origin: Origin,
+    relaxation: Any = None,
+    temperature: Any = None,
+    functions: Functions | None = None,
+) -> Problem:
     from ilbo.rddl.region import estimate
 
-    model = exact_model(source)
-    rddl, dynamics = model.dynamics.compiler.rddl, model.dynamics
-    files = zip(source.paths, source.texts, strict=True)
+    exact = exact_model(source, functions)
+    rddl, dynamics = exact.dynamics.compiler.rddl, exact.dynamics
+    _check_planned(source, rddl)
+    if relaxation is None:
+        relaxation = "mixed" if discrete_parts(exact) else "exact"
     with reading(source):
         horizon = int(rddl.horizon)
         return Problem(
-            relaxed_model(source, model) if discrete_parts(model) else model,
-            exact=model,
+            relaxed_model(source, exact, relaxation, temperature),
+            exact=exact,
             name=source.name,
-            origin=Origin("rddl", tuple((path.name, text) for path, text in files)),
+            origin=origin,
             initial_state=dynamics.initial(),
             horizon=horizon,
             discount=rddl.discount,
-            region=estimate(model, horizon),
+            region=estimate(exact, horizon),
             region_is_guessed=True,
-            domain=model.rules.domain,
+            domain=exact.rules.domain,
             state_names=dynamics.state.names,
             action_names=dynamics.action.names,
         )
 
 
-def exact_model(source: Source) -> RDDLModel:
-    """The exact problem of the files."""
-    compiled = compiler(source)
-    _check_supported(source, compiled.rddl)
+def exact_model(source: Source, functions: Functions | None = None) -> RDDLModel:
+    """The exact problem of the files; its actions may be of any type."""
+    compiled = Compiler(source, functions=functions)
+    _check_simulated(source, compiled.rddl)
     with reading(source):
-        dynamics = Dynamics(source, compiled, exact=True)
+        dynamics = Dynamics(source, compiled)
         return RDDLModel(compiled.law, dynamics, Rules(dynamics))
 
 
-def relaxed_model(source: Source, exact: RDDLModel) -> RDDLModel:
-    """What planning differentiates where parts are discrete: pyRDDLGym-jax's relaxations."""
+def relaxed_model(
+    source: Source, exact: RDDLModel, relaxation: Any = "mixed", temperature: Any = None
+) -> RDDLModel:
+    """What planning differentiates: the exact model, or a relaxation of it."""
+    if relaxation not in WAYS:
+        hint = suggest(str(relaxation), WAYS, f"there are {', '.join(WAYS)}.")
+        raise UserError(f"There is no relaxation {relaxation!r}; {hint}")
+    warm = TEMPERATURE if temperature is None else temperature
+    if isinstance(warm, bool) or not isinstance(warm, int | float) or not 0 <= warm < math.inf:
+        raise UserError(f"The temperature must be a number from 0 on, got {warm!r}.")
+    if relaxation == "exact":
+        return exact
+    parsed = exact.dynamics.compiler
+    compiled = Compiler(source, relaxation, parsed.functions, parsed)
     with reading(source):
-        dynamics = Dynamics(source, compiler(source, relaxed=True), exact=False)
-        return RDDLModel(exact.law, dynamics, exact.rules)
+        dynamics = Dynamics(source, compiled)
+        return RDDLModel(exact.law, dynamics, exact.rules, jnp.asarray(warm, float))
 
 
 def discrete_parts(model: RDDLModel) -> list[str]:
@@ -83,7 +133,7 @@ def discrete_parts(model: RDDLModel) -> list[str]:
     ]
 
 
-def _check_supported(source: Source, rddl: Any) -> None:
+def _check_simulated(source: Source, rddl: Any) -> None:
     if rddl.horizon < 1:
         raise UserError(f"{source.find('horizon')}: the horizon must be at least 1.")
     if not rddl.action_ranges:
@@ -96,6 +146,9 @@ def _check_supported(source: Source, rddl: Any) -> None:
             f"{source.find(name) or source.files}: the domain is partially observed "
             f"(observ-fluent {name!r}); only fully observed problems can be planned for."
         )
+
+
+def _check_planned(source: Source, rddl: Any) -> None:
     if "real" not in rddl.action_ranges.values():
         kinds = ", ".join(f"{name} ({kind})" for name, kind in rddl.action_ranges.items())
         raise UserError(

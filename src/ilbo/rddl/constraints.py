@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ilbo.rddl.compiling import Values
+from ilbo.rddl.compiling import Compiler
 from ilbo.rddl.parsing import Expression, fluents, parts, text_of
+from ilbo.rddl.terms import Scope, Values
 
 Ends = tuple[Array | None, Array | None]
 """Lowest and highest value, None where there is none."""
@@ -64,12 +65,14 @@ class _Leaf:
     """A conjunct, the conditions under which it applies, and whether it is negated."""
 
     expression: Expression
+    scope: Scope
+    """The parameters that it is quantified over."""
     guards: Guards = ()
     negated: bool = False
 
 
 def split(
-    compiler: Any, expressions: Iterable[Expression], targets: set[str]
+    compiler: Compiler, expressions: Iterable[Expression], targets: set[str]
 ) -> tuple[list[Limit], list[Condition]]:
     """The bounds that the constraints put on the target fluents, and what else they ask for."""
     bounds: list[Limit] = []
@@ -98,26 +101,32 @@ def combine(bounds: Iterable[Limit], values: Values, base: Box) -> Box:
 
 
 def _conjuncts(
-    model: Any, expression: Expression, targets: set[str], guards: Guards = ()
+    model: Any,
+    expression: Expression,
+    targets: set[str],
+    scope: Scope = (),
+    guards: Guards = (),
 ) -> Iterator[_Leaf]:
     kind, op = expression.etype
     free = [arg for arg in _arguments(expression) if not fluents(model, arg) & targets]
     bound = [arg for arg in _arguments(expression) if fluents(model, arg) & targets]
     if kind == "aggregation" and op == "forall":
-        yield from _conjuncts(model, expression.args[-1], targets, guards)
+        *typed, body = expression.args
+        scope = (*scope, *(parameter for _, parameter in typed))
+        yield from _conjuncts(model, body, targets, scope, guards)
     elif kind == "boolean" and op in "^&":
         for argument in expression.args:
-            yield from _conjuncts(model, argument, targets, guards)
+            yield from _conjuncts(model, argument, targets, scope, guards)
     elif kind == "boolean" and op == "=>" and bound == [expression.args[1]]:
         guards = (*guards, (expression.args[0], True))
-        yield from _conjuncts(model, bound[0], targets, guards)
+        yield from _conjuncts(model, bound[0], targets, scope, guards)
     elif kind == "boolean" and op == "|" and len(bound) == 1:
         guards = (*guards, *((condition, False) for condition in free))
-        yield from _conjuncts(model, bound[0], targets, guards)
+        yield from _conjuncts(model, bound[0], targets, scope, guards)
     elif kind == "boolean" and op == "~" and len(expression.args) == 1 and bound:
-        yield _Leaf(bound[0], guards, negated=True)
+        yield _Leaf(bound[0], scope, guards, negated=True)
     else:
-        yield _Leaf(expression, guards)
+        yield _Leaf(expression, scope, guards)
 
 
 def _arguments(expression: Expression) -> list[Expression]:
@@ -125,8 +134,8 @@ def _arguments(expression: Expression) -> list[Expression]:
     return list(expression.args) if kind in ("boolean", "relational", "arithmetic") else []
 
 
-def _as_condition(compiler: Any, leaf: _Leaf) -> Condition:
-    holds = compiler.function(leaf.expression)
+def _as_condition(compiler: Compiler, leaf: _Leaf) -> Condition:
+    holds = compiler.function(leaf.expression, leaf.scope)
     guards = _guards(compiler, leaf)
     names = fluents(compiler.rddl, leaf.expression).union(
         *(fluents(compiler.rddl, condition) for condition, _ in leaf.guards)
@@ -135,12 +144,12 @@ def _as_condition(compiler: Any, leaf: _Leaf) -> Condition:
     def check(values: Values) -> Array:
         satisfied = jnp.asarray(holds(values)) > 0.5
         satisfied = ~satisfied if leaf.negated else satisfied
-        return satisfied | ~guards(values, satisfied.ndim)
+        return satisfied | ~guards(values)
 
     return Condition(check, _text(leaf), frozenset(names))
 
 
-def _as_bound(compiler: Any, leaf: _Leaf, targets: set[str]) -> Limit | None:
+def _as_bound(compiler: Compiler, leaf: _Leaf, targets: set[str]) -> Limit | None:
     model, (kind, op) = compiler.rddl, leaf.expression.etype
     if kind != "relational" or op not in _REVERSED or (leaf.negated and op not in _NEGATED):
         return None
@@ -158,13 +167,13 @@ def _as_bound(compiler: Any, leaf: _Leaf, targets: set[str]) -> Limit | None:
         left, right, op = right, left, _REVERSED[op]
     (target,) = occurrences
     lower, upper, strict = op in (">=", ">", "=="), op in ("<=", "<", "=="), op in ("<", ">")
-    solve = _solve(compiler, left, target, upper and not lower)
-    place = None if solve is None else _place(compiler, leaf.expression, target)
-    if solve is None or place is None:
+    solve = _solve(compiler, left, target, leaf.scope, upper and not lower)
+    placed = None if solve is None else place(compiler, leaf.scope, target)
+    if solve is None or placed is None:
         return None
     others = [*leaf.expression.args, *(condition for condition, _ in leaf.guards)]
     names = set[str]().union(*(fluents(model, other) for other in others)) - {target.args[0]}
-    limit, guards = compiler.function(right), _guards(compiler, leaf)
+    limit, guards = compiler.function(right, leaf.scope), _guards(compiler, leaf)
 
     def limits(values: Values) -> Ends:
         value = jnp.asarray(limit(values), float)
@@ -173,16 +182,16 @@ def _as_bound(compiler: Any, leaf: _Leaf, targets: set[str]) -> Limit | None:
         if strict:
             low, high = _inwards(low, 1), _inwards(high, -1)
         if leaf.guards:
-            low = None if low is None else jnp.where(guards(values, low.ndim), low, -jnp.inf)
-            high = None if high is None else jnp.where(guards(values, high.ndim), high, jnp.inf)
-        return place(low, high)
+            low = None if low is None else jnp.where(guards(values), low, -jnp.inf)
+            high = None if high is None else jnp.where(guards(values), high, jnp.inf)
+        return placed(low, high)
 
     constant = all(model.variable_types[name] == "non-fluent" for name in names)
     return Limit(target.args[0], limits, constant, _text(leaf))
 
 
 def _solve(
-    compiler: Any, side: Expression, target: Expression, only_upper: bool
+    compiler: Compiler, side: Expression, target: Expression, scope: Scope, only_upper: bool
 ) -> Callable[[Values, Ends], Ends] | None:
     """The ends of the side ↦ those of the target in it; None if it is not built from the target by
     signs, sums, products, quotients and, where the only end is an upper one, absolute values."""
@@ -195,10 +204,10 @@ def _solve(
     first = side.args[0] is inner
     if op == "/" and not first:
         return None
-    after = _solve(compiler, inner, target, only_upper and op == "+")
+    after = _solve(compiler, inner, target, scope, only_upper and op == "+")
     if after is None:
         return None
-    others = [compiler.function(arg) for arg in side.args if arg is not inner]
+    others = [compiler.function(arg, scope) for arg in side.args if arg is not inner]
 
     def before(values: Values, ends: Ends) -> Ends:
         low, high = ends
@@ -239,13 +248,13 @@ def _inwards(end: Array | None, sign: int) -> Array | None:
     return _map(end, lambda x: x + sign * STRICT * (1 + jnp.abs(x)))
 
 
-def _place(
-    compiler: Any, leaf: Expression, target: Expression
+def place(
+    compiler: Compiler, quantified: Scope, target: Expression
 ) -> Callable[[Array | None, Array | None], Ends] | None:
     """(low, high) over the objects in the leaf's scope ↦ over the objects of the target."""
     name, arguments = target.args
     arguments = arguments or []
-    scope = [variable for variable, _ in compiler.traced.cached_objects_in_scope(leaf) or []]
+    scope = [variable for variable, _ in quantified]
     free = [argument for argument in arguments if argument in scope]
     model = compiler.rddl
     if len(set(free)) != len(free) or any(not isinstance(a, str) for a in arguments):
@@ -254,7 +263,7 @@ def _place(
         slice(None) if argument in scope else model.object_to_index[model.strip_literal(argument)]
         for argument in arguments
     )
-    shape = compiler.shape([(None, kind) for kind in model.variable_params[name]])
+    shape = compiler.walk.terms.shape([("", kind) for kind in model.variable_params[name]])
     gone = tuple(i for i, variable in enumerate(scope) if variable not in free)
     left = [variable for variable in scope if variable in free]
     order = [left.index(variable) for variable in free]
@@ -269,15 +278,16 @@ def _place(
     return lambda low, high: (put(low, jnp.max, -jnp.inf), put(high, jnp.min, jnp.inf))
 
 
-def _guards(compiler: Any, leaf: _Leaf) -> Callable[[Values, int], Array]:
-    """(values, dimensions) ↦ whether all guards hold, with axes added for later quantifiers."""
-    functions = [(compiler.function(condition), wanted) for condition, wanted in leaf.guards]
+def _guards(compiler: Compiler, leaf: _Leaf) -> Callable[[Values], Array]:
+    """Whether all guards hold, over the leaf's scope."""
+    functions = [
+        (compiler.function(condition, leaf.scope), wanted) for condition, wanted in leaf.guards
+    ]
 
-    def applies(values: Values, dimensions: int) -> Array:
-        result = jnp.ones((1,) * dimensions, bool)
+    def applies(values: Values) -> Array:
+        result = jnp.array(True)
         for function, wanted in functions:
-            value = (jnp.asarray(function(values)) > 0.5) == wanted
-            result &= value.reshape(value.shape + (1,) * (dimensions - value.ndim))
+            result &= (function(values) > 0.5) == wanted
         return result
 
     return applies

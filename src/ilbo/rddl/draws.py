@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -28,6 +27,7 @@ from ilbo.mdp.laws.standard import Cauchy, Exponential, Gumbel, Laplace, Standar
 from ilbo.mdp.laws.student import Student
 from ilbo.mdp.laws.weibull import Weibull
 from ilbo.rddl import quantiles, ranges
+from ilbo.rddl.operators import safe_sqrt
 
 Shape = tuple[int, ...]
 Constants = Sequence[np.ndarray | None]
@@ -80,13 +80,6 @@ def _merge(first: Law, second: Law) -> Law | None:
         case Weibull(), Weibull():
             return Weibull(jnp.concatenate([first.shape, second.shape]))
     return None
-
-
-def safe_sqrt(x: Array) -> Array:
-    """√x whose derivative at 0 is 0, not infinite."""
-    positive = x > 0
-    root = jnp.sqrt(jnp.where(positive, x, 1.0))
-    return jnp.where(positive, root, jax.lax.stop_gradient(jnp.sqrt(x * 1.0)))
 
 
 def _standard(law: Callable[[int], Law], sample: Callable[..., Array], each: int = 1) -> Planner:

@@ -13,11 +13,13 @@ from jaxtyping import Array, Bool, Float, Int
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
 from ilbo.mdp.shapes import Action, Noise, State
-from ilbo.rddl import constraints
-from ilbo.rddl.compiling import Values
+from ilbo.rddl import clipping, constraints
+from ilbo.rddl.compiling import Compiler
 from ilbo.rddl.layout import Fluent, Layout
 from ilbo.rddl.parsing import fluents, is_random, parts
+from ilbo.rddl.relaxing import Temperature
 from ilbo.rddl.source import Source
+from ilbo.rddl.terms import Point, Values
 
 REWARD = "last reward"
 """The hidden state component of `Dynamics`, where a problem needs it."""
@@ -31,13 +33,11 @@ class Dynamics:
     by a hidden state component.
     """
 
-    def __init__(self, source: Source, compiler: Any, exact: bool):
+    def __init__(self, source: Source, compiler: Compiler):
         rddl = compiler.rddl
         self.source = source
         self.compiler = compiler
-        self.exact = exact
-        self.cpfs = {name: compiler.bind(cpf) for name, cpf in compiler.cpfs.items()}
-        self.reward_of = compiler.bind(compiler.reward)
+        self.exact = compiler.relaxation == "exact"
         self.hidden = (REWARD,) if _random_reward(rddl) else ()
         carried = (Fluent(name, "real", (), (name,)) for name in self.hidden)
         self.state = Layout((*_layout(compiler, rddl.state_ranges), *carried))
@@ -57,30 +57,35 @@ class Dynamics:
             **self.action.unpack(action, self.exact),
         }
 
-    def _step(self, state: State, action: Action, noise: Noise) -> State:
+    def _step(
+        self, state: State, action: Action, noise: Noise, temperature: Temperature | None
+    ) -> State:
         values = self.values(state, action)
-        for name, cpf in self.cpfs.items():
-            values[name] = cpf(values, noise)
+        at = Point(values, noise, temperature)
+        for name, cpf in self.compiler.cpfs.items():
+            values[name] = cpf(at)
+        sound = self.compiler.sound(at) if self.exact else None
         if REWARD in self.hidden:
-            values[REWARD] = self.reward_of(values, noise)
-        sound = self.compiler.sound(values, noise) if self.exact else None
-        for name, primed in self.primed.items():
-            values[name] = values[primed]
-        following = self.state.pack(values)
+            values[REWARD] = self.compiler.reward(at)
+        following = self.state.pack(
+            {**values, **{name: values[primed] for name, primed in self.primed.items()}}
+        )
         return following if sound is None else jnp.where(sound, following, jnp.nan)
 
-    def _reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
+    def _reward(
+        self, state: State, action: Action, next_state: State, temperature: Temperature | None
+    ) -> Float[Array, ""]:
         following = self.state.unpack(next_state, self.exact)
         if REWARD in self.hidden:
             return following[REWARD]
         values = self.values(state, action)
         values |= {primed: following[name] for name, primed in self.primed.items()}
         # What the reward needs of the other fluents is not random: any noise will do.
-        noise = jnp.zeros(self.compiler.law.size)
-        for name, cpf in self.cpfs.items():
+        at = Point(values, jnp.zeros(self.compiler.law.size), temperature)
+        for name, cpf in self.compiler.cpfs.items():
             if name not in values:
-                values[name] = cpf(values, noise)
-        return jnp.asarray(self.reward_of(values), float).reshape(())
+                values[name] = cpf(at)
+        return jnp.asarray(self.compiler.reward(at), float).reshape(())
 
 
 class Rules:
@@ -95,22 +100,24 @@ class Rules:
             compiler, rddl.preconditions, set(rddl.action_fluents)
         )
         self.ends = [
-            *((compiler.bind(function), True) for function in compiler.terminations),
-            *((compiler.bind(function), False) for function in compiler.invariants),
+            *((function, True) for function in compiler.terminations),
+            *((function, False) for function in compiler.invariants),
         ]
+        self.clips = clipping.find(compiler)
         self.moving = [bound for bound in self.found if not bound.constant]
-        self.fixed = _fixed(self.found, actions)
+        objects = rddl.type_to_objects
+        self.fixed = _fixed(self.found, actions, objects)
         invariants, _ = constraints.split(compiler, rddl.invariants, set(rddl.state_fluents))
-        box = _fixed(invariants, dynamics.state)
+        box = _fixed(invariants, dynamics.state, objects)
         low, high = _flat(box, dynamics.state)
         self.domain = np.asarray(low), np.asarray(high)
         self.defaults = np.asarray(actions.pack(compiler.init_values))
         self.most_changed: int = rddl.max_allowed_actions
 
     def bounds(self, state: State) -> tuple[Action, Action]:
-        box = self.fixed
-        if self.moving:
-            box = constraints.combine(self.moving, self.dynamics.state.unpack(state), box)
+        values = self.dynamics.state.unpack(state)
+        box = constraints.combine(self.moving, values, self.fixed)
+        box = clipping.narrow(self.clips, values, box)
         low, high = _flat(box, self.dynamics.action)
         return jnp.minimum(low, high), high
 
@@ -138,12 +145,14 @@ class RDDLModel(Model):
     law: Law
     dynamics: Dynamics = eqx.field(static=True)
     rules: Rules = eqx.field(static=True)
+    temperature: Temperature | None = None
+    """Of the relaxation; None where the dynamics are exact."""
 
     def transition(self, state: State, action: Action, noise: Noise) -> State:
-        return self.dynamics.step(state, action, noise)
+        return self.dynamics.step(state, action, noise, self.temperature)
 
     def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
-        return self.dynamics.reward(state, action, next_state)
+        return self.dynamics.reward(state, action, next_state, self.temperature)
 
     def bounds(self, state: State) -> tuple[Action, Action]:
         return self.rules.bounds(state)
@@ -155,13 +164,13 @@ class RDDLModel(Model):
         return self.rules.violations(state, action)
 
 
-def _layout(compiler: Any, ranges: dict[str, str]) -> tuple[Fluent, ...]:
+def _layout(compiler: Compiler, ranges: dict[str, str]) -> tuple[Fluent, ...]:
     rddl = compiler.rddl
     return tuple(
         Fluent(
             name,
             kind,
-            compiler.shape([(None, objects) for objects in rddl.variable_params[name]]),
+            compiler.walk.terms.shape([("", kind) for kind in rddl.variable_params[name]]),
             tuple(rddl.variable_groundings[name]),
         )
         for name, kind in ranges.items()
@@ -184,11 +193,15 @@ def _random_reward(rddl: Any) -> bool:
     return False
 
 
-def _fixed(bounds: list[constraints.Limit], layout: Layout) -> constraints.Box:
+def _fixed(
+    bounds: list[constraints.Limit], layout: Layout, objects: dict[str, list[str]]
+) -> constraints.Box:
     """The bounds of each fluent that depend on nothing, and on the type of the fluent."""
     box: constraints.Box = {}
     for fluent in layout.fluents:
-        low, high = (0.0, 1.0) if fluent.range == "bool" else (-np.inf, np.inf)
+        low, high = -np.inf, np.inf
+        if fluent.range == "bool" or fluent.range in objects:
+            low, high = 0.0, float(len(objects.get(fluent.range, (False, True))) - 1)
         box[fluent.name] = np.full(fluent.shape, low), np.full(fluent.shape, high)
     box = constraints.combine([bound for bound in bounds if bound.constant], {}, box)
     return {name: (np.asarray(low), np.asarray(high)) for name, (low, high) in box.items()}

@@ -5,6 +5,7 @@ the region, so it should hold the states that policies reach. It is found by sim
 policies that each hold the action at a fixed fraction of its bounds (the lowest, the middle, the
 highest, and random ones), and of policies that draw it anew at each step. The region
 
+- takes an action without a bound to be of the size at which constant actions earn most (`_sizes`);
 - reaches from the 5th to the 95th percentile of the states visited in the first 40 steps; where a
   tenth of the action range keeps a component to less than a thousandth of that, large actions make
   the system run away, and the region is that of the smaller ones;
@@ -32,6 +33,10 @@ from ilbo.rddl.parsing import fluents, parts
 EPISODES, STEPS = 64, 40
 PERCENTILES = (5, 95)
 GENTLE, RUNAWAY = 0.1, 1000
+DRAWS = 32
+"""Random constant actions of each size."""
+POWERS = (0, 15)
+"""Sizes are powers of two from the first to below the last."""
 
 
 def estimate(
@@ -39,7 +44,7 @@ def estimate(
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Lowest and highest start state."""
     initial = model.dynamics.initial()
-    visit = _visits(model, initial, min(horizon, STEPS))
+    visit = _visits(model, initial, min(horizon, STEPS), _sizes(model, initial, horizon))
     low, high = np.percentile(visit(1.0), PERCENTILES, axis=0)
     bottom, top = np.percentile(visit(GENTLE), PERCENTILES, axis=0)
     if np.any((high - low > RUNAWAY * (top - bottom)) & (top - bottom > 1e-6)):
@@ -56,8 +61,60 @@ def estimate(
     return np.minimum(low, high), np.maximum(low, high)
 
 
+def _sizes(model: RDDLModel, initial: Float[np.ndarray, " n"], horizon: int) -> Float[Array, " m"]:
+    """How large actions are that lack a bound: for each action fluent, the power of two up to which
+    random constant actions earn most, the best quarter of them."""
+    layout = model.dynamics.action
+    sizes = np.ones(layout.size, np.float32)
+    low, high = (np.asarray(end) for end in model.bounds(jnp.asarray(initial)))
+    open_ = ~(np.isfinite(low) & np.isfinite(high))
+    if not open_.any():
+        return jnp.asarray(sizes)
+    random = np.random.default_rng(0)
+    fractions = jnp.asarray(random.uniform(size=(DRAWS, layout.size)), jnp.float32)
+    noise = draw_noise(model, jax.random.key(1), (horizon, DRAWS))
+    tried = np.float32(2.0) ** np.arange(*POWERS)
+
+    @jax.jit
+    def earn(sizes: Float[Array, "tried m"]) -> Float[Array, " tried"]:
+        def episode(size: Action, fraction: Action, noise: Float[Array, "steps k"]) -> Array:
+            def step(
+                carry: tuple[State, Array, Array], xi: Noise
+            ) -> tuple[tuple[State, Array, Array], None]:
+                state, total, over = carry
+                action = within(*model.bounds(state), fraction, size)
+                following = model.transition(state, action, xi).astype(state.dtype)
+                total += jnp.where(over, 0.0, model.reward(state, action, following))
+                return (following, total, over | model.terminal(following)), None
+
+            start = jnp.asarray(initial), jnp.zeros(()), jnp.array(False)
+            total = jax.lax.scan(step, start, noise)[0][1]
+            return jnp.where(jnp.isfinite(total), total, -jnp.inf)
+
+        each = jax.vmap(episode, in_axes=(None, 0, 1))
+        earned = jax.vmap(lambda size: jnp.sort(each(size, fractions, noise)))(sizes)
+        return jnp.mean(earned[:, -(DRAWS // 4) :], axis=1)
+
+    start = 0
+    groups = []
+    for fluent in layout.fluents:
+        groups.append(np.arange(start, start + fluent.size))
+        start += fluent.size
+    for group in [*groups, *groups]:
+        if open_[group].any():
+            candidates = np.tile(sizes, (len(tried), 1))
+            candidates[:, group] = tried[:, None]
+            earned = np.asarray(earn(jnp.asarray(candidates)))
+            if np.isfinite(earned).any():
+                sizes[group] = tried[int(np.argmax(earned))]
+    return jnp.asarray(sizes)
+
+
 def _visits(
-    model: RDDLModel, initial: Float[np.ndarray, " n"], steps: int
+    model: RDDLModel,
+    initial: Float[np.ndarray, " n"],
+    steps: int,
+    sizes: Float[Array, " m"],
 ) -> Callable[[float], Float[np.ndarray, "visits n"]]:
     """A share of the action range, about its middle ↦ states reached with it.
 
@@ -72,7 +129,7 @@ def _visits(
     @jax.vmap
     def move(state: State, fraction: Action, xi: Noise) -> State:
         low, high = model.bounds(state)
-        following = model.transition(state, within(low, high, fraction), xi)
+        following = model.transition(state, within(low, high, fraction, sizes), xi)
         good = ~model.terminal(state) & jnp.all(jnp.isfinite(following))
         return jnp.where(good, following, state)
 

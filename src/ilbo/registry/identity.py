@@ -7,6 +7,7 @@ the problem it is used on is refused. Models of the user's own have none: names 
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ from ilbo.builtin import catalogue
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.registry.names import named
+
+_ARGUMENTS = ("relaxation", "temperature")
+"""Of an RDDL problem; how planning differentiates it is a part of what it is."""
 
 
 def describe(problem: Problem) -> dict[str, Any]:
@@ -35,6 +39,8 @@ def describe(problem: Problem) -> dict[str, Any]:
     if origin.kind == "rddl":
         texts: Any = [text for _, text in origin.files]
         files = {"files": [list(file) for file in origin.files]}
+        if origin.arguments:
+            described["arguments"] = dict(origin.arguments)
     else:
         texts, files = catalogue.facts(problem.name), {}
     made_from = json.dumps({**described, "made from": texts}, sort_keys=True).encode()
@@ -58,6 +64,8 @@ def check_description(described: Any) -> None:
         raise ValueError("its digest is not a text")
     if described["origin"] == "rddl" and not _are_files(described.get("files")):
         raise ValueError("its RDDL files cannot be read")
+    if described["origin"] == "rddl" and not _are_arguments(described.get("arguments", {})):
+        raise ValueError("its arguments cannot be read")
 
 
 def _are_files(files: Any) -> bool:
@@ -67,6 +75,16 @@ def _are_files(files: Any) -> bool:
         and all(isinstance(file, list) and len(file) == 2 for file in files)
         and all(isinstance(part, str) for file in files for part in file)
     )
+
+
+def _are_arguments(arguments: Any) -> bool:
+    if not isinstance(arguments, dict):
+        return False
+    try:
+        values = [ast.literal_eval(text) for text in arguments.values()]
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    return all(isinstance(value, str | int | float) for value in values)
 
 
 def digest(problem: Problem) -> str | None:
@@ -100,7 +118,9 @@ def _build(description: dict[str, Any]) -> Problem:
 
         names, texts = zip(*description["files"], strict=True)
         paths = tuple(Path(name) for name in names)
-        return build(Source(name, paths, texts))
+        given = description.get("arguments", {})
+        arguments = {key: ast.literal_eval(given[key]) for key in _ARGUMENTS if key in given}
+        return build(Source(name, paths, texts), **arguments)
     raise UserError(
         f"The problem {name!r} is a model of your own: build it and give it as `problem`."
     )

@@ -25,19 +25,22 @@ def make(
             file, "rddl:NAME/INSTANCE" for a problem of rddlrepository, or a model of your own:
             "FILE.py:NAME" or "MODULE:NAME", a `Problem` or a function that returns one.
         instance: The RDDL instance file, where `name` is a domain file.
-        arguments: Of the function, where the problem is your own and made by one.
+        arguments: Of the function, where the problem is your own and made by one; of an RDDL
+            problem, `relaxation`, `temperature` and `functions` (see `ilbo.rddl.read`).
     """
     check_not_forked()
     text = str(name)
     own = instance is None and python_file.is_reference(text)
-    if arguments and not own:
-        raise UserError(f"{text!r} takes no arguments: only a function in a Python file does.")
     if own:
         return python_file.load(text, arguments)
     if instance is not None or text.startswith("rddl:") or text.endswith(".rddl"):
         from ilbo.rddl.build import read
 
-        return read(text, None if instance is None else str(instance))
+        return read(text, None if instance is None else str(instance), arguments)
+    if arguments:
+        raise UserError(
+            f"{text!r} takes no arguments: only a function in a Python file and RDDL do."
+        )
     return named(text)
 
 

@@ -119,7 +119,7 @@ class RunFolder:
             folder._clear()
             source = Source.of(problem)
             name, instance = named or (source.reference if source else problem.name, None)
-            arguments = [f"{k}={v}" for k, v in source.arguments.items()] if source else []
+            arguments = [f"{k}={v}" for k, v in problem.origin.arguments]
             described = {"problem": name, "instance": instance, "arg": arguments or None}
             run_keys = {**described, "seed": seeds[0], "seeds": len(seeds), **(rules or {})}
             meta = {"format": FORMAT, "created": datetime.now(UTC).isoformat(timespec="seconds")}
