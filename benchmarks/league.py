@@ -10,9 +10,9 @@
 5, 120 s each. Each planner runs with one setting for all: ours with its defaults, JaxPlan
 (pyRDDLGym-jax) with the config that it ships for the domain, else its default. The seconds hold
 everything, compiling included, for ours from reading the files on, for JaxPlan from the parsed
-problem on; replanning gets a share of them for every step of an episode. All are judged by pyRDDLGym's own simulator on the same seeds,
-undiscounted. A result is a process, pinned to a core, and a line of the output file; what is there
-is not run again.
+problem on; replanning gets a share of them for every step of an episode. All are judged by
+pyRDDLGym's own simulator on the same seeds, undiscounted. A result is a process, pinned to a core,
+and a line of the output file; what is there is not run again.
 
 The score is the competition's: 0 is the better of no action and random ones, 1 the best of all
 planners here, clipped; the mean over instances, then over domains.
