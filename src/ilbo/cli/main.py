@@ -47,6 +47,7 @@ COMMANDS = {
     "report": "Write the report of one or more runs.",
     "export": "Export a trained policy for use elsewhere.",
     "reproduce": "Reproduce the paper's experiments.",
+    "doctor": "Show versions, devices and what is missing, for a bug report.",
     "completion": "Print the completion script for a shell.",
 }
 
