@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ilbo.mdp.bounds import within
+from ilbo.mdp.changeable import with_arrays
+from ilbo.mdp.compiled import Bounded
 from ilbo.mdp.laws.gaussian import Gaussian
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
@@ -63,7 +65,12 @@ def influence(problem: Problem) -> Bool[np.ndarray, " m"]:
 
 def _slopes(problem: Problem) -> Bool[np.ndarray, "outputs inputs"]:
     """Where the derivatives of (next state, reward) in (state, action) are not 0, at some state."""
-    model, n = problem.model, problem.state_size
+    model = with_arrays(problem.model, problem.state_size, problem.action_size)
+    return np.asarray(_probe_compiled(model, _points(problem)))
+
+
+def _probe(model: Model, points: tuple[Array, Array, Array]) -> Bool[Array, "outputs inputs"]:
+    n = points[0].shape[1]
 
     def outcome(inputs: Float[Array, " inputs"], noise: Float[Array, " k"]) -> Float[Array, " o"]:
         state, action = inputs[:n], inputs[n:]
@@ -76,14 +83,14 @@ def _slopes(problem: Problem) -> Bool[np.ndarray, "outputs inputs"]:
         action = within(*model.bounds(state), fraction)
         return jax.jacrev(outcome)(jnp.concatenate([state, action]), noise) != 0
 
-    def probes(points: tuple[Array, Array, Array]) -> Bool[Array, "outputs inputs"]:
-        if n > LARGE:
-            found = jax.lax.map(lambda point: probe(*point), points)
-        else:
-            found = jax.vmap(probe)(*points)
-        return jnp.any(found, axis=0)
+    if n > LARGE:
+        found = jax.lax.map(lambda point: probe(*point), points)
+    else:
+        found = jax.vmap(probe)(*points)
+    return jnp.any(found, axis=0)
 
-    return np.asarray(jax.jit(probes, compiler_options=FAST)(_points(problem)))
+
+_probe_compiled = Bounded(_probe, 8, options=FAST)
 
 
 def _points(

@@ -52,7 +52,7 @@ class Problem(eqx.Module):
     name: str = eqx.field(static=True)
     horizon: int = eqx.field(static=True)
     """Number of steps of an episode."""
-    discount: float = eqx.field(static=True)
+    discount: float
     state_names: tuple[str, ...] = eqx.field(static=True)
     action_names: tuple[str, ...] = eqx.field(static=True)
     state_units: tuple[str, ...] = eqx.field(static=True)

@@ -13,7 +13,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.errors import UserError, whole
 from ilbo.forks import check_not_forked
+from ilbo.mdp.changeable import loosened, with_arrays
 from ilbo.mdp.compiled import Bounded
+from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
 from ilbo.mdp.outside import NumpyPolicy, as_policy
 from ilbo.mdp.problem import Problem
@@ -36,13 +38,24 @@ class Trajectories(eqx.Module):
     """Constraints beyond the action bounds that the action broke."""
 
 
-@eqx.filter_jit
 def draw_noise(
     model: Model, key: Key[Array, ""], shape: tuple[int, ...]
 ) -> Float[Array, "*shape k"]:
     """Noise for many steps at once."""
-    if type(model).noise is Model.noise:
-        return model.law.sample(key, shape)
+    if type(model).noise is Model.noise:  # then nothing else of the model matters
+        return _draw_of_law(model.law, key, shape)
+    return _draw_of_model(model, key, shape)
+
+
+@eqx.filter_jit
+def _draw_of_law(law: Law, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+    return law.sample(key, shape)
+
+
+@eqx.filter_jit
+def _draw_of_model(
+    model: Model, key: Key[Array, ""], shape: tuple[int, ...]
+) -> Float[Array, "..."]:
     keys = jax.random.split(key, shape)
     draw = model.noise
     for _ in shape:
@@ -188,7 +201,7 @@ class Trial(NamedTuple):
 
 def discounted_sum(problem: Problem, rewards: Float[Array, "*b horizon"]) -> Float[Array, "*b"]:
     """Σ_t γ^t r_t with the problem's own discount: the objective of an episode."""
-    if problem.discount == 1:
+    if isinstance(problem.discount, float) and problem.discount == 1:
         return jnp.sum(rewards, axis=-1)
     return jnp.sum(rewards * problem.discount ** jnp.arange(problem.horizon), axis=-1)
 
@@ -239,13 +252,15 @@ def simulate(
     starts = jnp.broadcast_to(state, (episodes, problem.state_size))
     noise_key, policy_key = jax.random.split(as_key(key))
     noise = draw_noise(problem.exact, noise_key, (problem.horizon, episodes))
+    sizes = problem.state_size, problem.action_size
+    model, policy = with_arrays(problem.exact, *sizes), loosened(policy, *sizes)
     if not isinstance(policy, NumpyPolicy):
         try:
-            return roll(problem.exact, policy, noise, policy_key, starts)
+            return roll(model, policy, noise, policy_key, starts)
         except (UserError, MemoryError, jax.errors.JaxRuntimeError):
             raise
         except Exception:  # what tracing makes of a function of something else may be any
             if isinstance(policy, eqx.Module):
                 raise
         policy = NumpyPolicy(policy)
-    return roll_outside(problem.exact, policy, noise, policy_key, starts)
+    return roll_outside(model, policy, noise, policy_key, starts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable
@@ -194,6 +195,18 @@ class ILBO:
         object.__setattr__(self, "estimator", estimator.name)
 
     @property
+    def form(self) -> ILBO:
+        """What compiled programs depend on: the numbers that travel as inputs are left out, so that
+        to read one of them here fails. Of those that switch something off at 0, whether they are 0
+        stays."""
+        form = copy.copy(self)
+        for name in ("episodes", "seconds", *NUMBERS):
+            object.__setattr__(form, name, None)
+        for name in SWITCHES:
+            object.__setattr__(form, name, math.inf if getattr(self, name) else 0.0)
+        return form
+
+    @property
     def most_episodes(self) -> int:
         """Where training ends at the latest."""
         return self.episodes if self.seconds is None else ENDLESS
@@ -264,6 +277,13 @@ class ILBO:
         return values
 
 
+NUMBERS = (
+    *("policy_rate", "critic_rate", "final_rate", "target_rate", "discount"),
+    *("exploration", "final_exploration", "own_start"),
+)
+"""Settings that compiled programs take as inputs (`planning.numbers`)."""
+SWITCHES = ("clip", "critic_share", "inward")
+"""The same, but 0 leaves a part of the program out."""
 _CHOICES: dict[str, tuple[str, ...]] = {
     "estimator": EstimatorName.__args__,  # type: ignore[attr-defined]
     "baseline": Baseline.__args__,  # type: ignore[attr-defined]

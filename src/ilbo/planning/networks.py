@@ -12,6 +12,7 @@ from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Layers, Maker, Policy
 from ilbo.nn.timed import TimedLayers
 from ilbo.planning.config import ILBO
+from ilbo.planning.numbers import Numbers
 
 
 def policy_maker(problem: Problem, config: ILBO) -> Maker:
@@ -28,6 +29,7 @@ class Networks(eqx.Module):
 
     problem: Problem
     config: ILBO = eqx.field(static=True)
+    numbers: Numbers
 
     def init(
         self, policy_key: Key[Array, ""], critic_key: Key[Array, ""]
@@ -57,12 +59,6 @@ class Networks(eqx.Module):
     def timed(self) -> bool:
         """Whether the critic sees the time left."""
         return self.config.critic == "time-left"
-
-    @property
-    def discount(self) -> float:
-        """γ of the objective: the problem's own; a stationary critic needs one below 1."""
-        own = self.problem.discount
-        return own if self.timed else min(own, self.config.discount)
 
     def value(
         self,

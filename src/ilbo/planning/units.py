@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from ilbo.errors import UserError
 from ilbo.mdp import sampling
 from ilbo.mdp.bounds import within
+from ilbo.mdp.changeable import changeable
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
@@ -81,7 +82,7 @@ def unit_of(problem: Problem) -> float:
     """
     if not is_probed(problem):
         return 1.0
-    rewards = np.asarray(_probe_compiled(problem, jax.random.key(0)), np.float64)
+    rewards = np.asarray(_probe_compiled(changeable(problem), jax.random.key(0)), np.float64)
     rewards = rewards[np.isfinite(rewards)]  # training says which are not, and when
     largest = float(np.max(np.abs(rewards), initial=0.0))
     if largest * problem.horizon > LARGEST:

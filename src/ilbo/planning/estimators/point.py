@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ilbo.mdp.model import Model
+from ilbo.mdp.shapes import Number
 from ilbo.mdp.simulate import step
 from ilbo.nn.parameters import recompute
 
@@ -48,7 +49,7 @@ class Point(eqx.Module):
     critic: ActionValue
     policy: Callable[[Array, Array], Array]
     """μ^m: state [n], steps left [] → action [m]."""
-    discount: float = eqx.field(static=True)
+    discount: Number
 
     def value(self, state: Float[Array, " n"], steps_left: Int[Array, ""]) -> Float[Array, ""]:
         """V^m."""
