@@ -91,7 +91,7 @@ def _traces(model: Model, states: int, actions: int) -> bool:
     sizes = (states, actions, model.law.size)
 
     def all_of_it(floats: Any, state: Any, action: Any, noise: Any) -> Any:
-        whole = eqx.combine(floats, rest, is_leaf=_is_law)
+        whole = eqx.combine(floats, rest, is_leaf=_is_law).at(jnp.zeros((), jnp.int32))
         moved = whole.transition(state, action, noise)
         found = [moved, whole.reward(state, action, moved), *whole.bounds(state)]
         found += [whole.terminal(state), whole.violations(state, action)]

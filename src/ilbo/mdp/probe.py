@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ilbo.mdp.bounds import within
 from ilbo.mdp.changeable import with_arrays
@@ -69,19 +71,24 @@ def _slopes(problem: Problem) -> Bool[np.ndarray, "outputs inputs"]:
     return np.asarray(_probe_compiled(model, _points(problem)))
 
 
-def _probe(model: Model, points: tuple[Array, Array, Array]) -> Bool[Array, "outputs inputs"]:
+def _probe(model: Model, points: tuple[Array, ...]) -> Bool[Array, "outputs inputs"]:
     n = points[0].shape[1]
 
-    def outcome(inputs: Float[Array, " inputs"], noise: Float[Array, " k"]) -> Float[Array, " o"]:
-        state, action = inputs[:n], inputs[n:]
-        moved = model.transition(state, action, noise)
-        return jnp.append(moved, model.reward(state, action, moved))
-
     def probe(
-        state: Float[Array, " n"], fraction: Float[Array, " m"], noise: Float[Array, " k"]
+        state: Float[Array, " n"],
+        fraction: Float[Array, " m"],
+        noise: Float[Array, " k"],
+        time: Int[Array, ""],
     ) -> Bool[Array, "outputs inputs"]:
-        action = within(*model.bounds(state), fraction)
-        return jax.jacrev(outcome)(jnp.concatenate([state, action]), noise) != 0
+        now = model.at(time)
+
+        def outcome(inputs: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+            state, action = inputs[:n], inputs[n:]
+            moved = now.transition(state, action, noise)
+            return jnp.append(moved, now.reward(state, action, moved))
+
+        action = within(*now.bounds(state), fraction)
+        return jax.jacrev(outcome)(jnp.concatenate([state, action])) != 0
 
     if n > LARGE:
         found = jax.lax.map(lambda point: probe(*point), points)
@@ -93,10 +100,9 @@ def _probe(model: Model, points: tuple[Array, Array, Array]) -> Bool[Array, "out
 _probe_compiled = Bounded(_probe, 8, options=FAST)
 
 
-def _points(
-    problem: Problem,
-) -> tuple[Float[np.ndarray, "p n"], Float[np.ndarray, "p m"], Float[np.ndarray | Array, "p k"]]:
-    """States, how far actions lie between their bounds, noise; by NumPy, which compiles nothing."""
+def _points(problem: Problem) -> tuple[Any, ...]:
+    """States [p, n], how far actions [p, m] lie between their bounds, noise [p, k] and times [p];
+    by NumPy, which compiles nothing."""
     draw, model = np.random.default_rng(0), problem.model
     low, high = (np.asarray(end) for end in problem.region)
     states = low + draw.uniform(size=(STATES, problem.state_size)) * (high - low)
@@ -108,4 +114,5 @@ def _points(
         if normal
         else draw_noise(model, jax.random.key(0), (STATES,))
     )
-    return states.astype(np.float32), fractions.astype(np.float32), noise
+    times = draw.integers(problem.horizon, size=STATES).astype(np.int32)
+    return states.astype(np.float32), fractions.astype(np.float32), noise, times

@@ -17,7 +17,7 @@ from ilbo.mdp.changeable import loosened, with_arrays
 from ilbo.mdp.compiled import Bounded
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
-from ilbo.mdp.outside import NumpyPolicy, as_policy
+from ilbo.mdp.outside import NumpyPolicy, as_policy, is_timed
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import AnyPolicy, KeyOrSeed, PolicyFunction, Whole
 
@@ -82,12 +82,12 @@ def act(
 ) -> Float[Array, "b m"]:
     """The policy's actions, clipped into the bounds; the key is for stochastic policies."""
     arguments: list[Array] = [states]
-    if getattr(policy, "timed", False):
+    if is_timed(policy):
         arguments.append(jnp.broadcast_to(time, (len(states),)))
     if getattr(policy, "stochastic", False):
         arguments.append(jax.random.split(key, len(states)))
     actions = jax.vmap(policy)(*arguments)
-    return into_model(model, states, actions)
+    return into_model(model.at(time), states, actions)
 
 
 def into_model(
@@ -141,9 +141,10 @@ def _roll_plain(
     ) -> tuple[tuple[Float[Array, "b n"], Bool[Array, " b"]], tuple[Array, ...]]:
         states, alive = carry
         xi, k, time = inputs
+        now = model.at(time)
         actions = act(model, policy, states, k, time)
-        broken = jnp.where(alive, jax.vmap(model.violations)(states, actions), 0)
-        moved, rewards, still = jax.vmap(partial(step, model))(states, actions, xi, alive)
+        broken = jnp.where(alive, jax.vmap(now.violations)(states, actions), 0)
+        moved, rewards, still = jax.vmap(partial(step, now))(states, actions, xi, alive)
         return (moved, still), (moved, actions, rewards, alive, broken)
 
     carry = (starts, ~jax.vmap(model.terminal)(starts))
@@ -170,7 +171,8 @@ def roll_outside(
         given = [np.full(len(starts), time)] if policy.timed else []
         keys = [jax.random.split(k, len(starts))] if policy.stochastic else []
         actions = policy.actions(np.array(visited[-1]), *given, *keys)
-        moved, *others, alive = _step_all(model, visited[-1], jnp.asarray(actions), xi, alive)
+        now = model.at(jnp.asarray(time, jnp.int32))
+        moved, *others, alive = _step_all(now, visited[-1], jnp.asarray(actions), xi, alive)
         visited.append(moved)
         rest.append(others)
     columns = [visited, *zip(*rest, strict=True)]

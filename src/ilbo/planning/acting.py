@@ -43,13 +43,14 @@ def explore(
     policy = networks.policy(state.policy).fixed()
 
     def one(s: Array, xi: Array, normal: Array, left: Array) -> Transition:
-        low, high = model.bounds(s)
+        now = model.at(networks.time(left))
+        low, high = now.bounds(s)
         spread = within(low, high, 1.0) - within(low, high, 0.0)
         # The range comes first where it is a constant: the order decides how products are rounded.
         size = first * spread * decay if fixed else first * decay * spread
         action = jnp.clip(networks.act(policy, s, left) + size * normal, low, high)
-        moved = model.transition(s, action, xi).astype(s.dtype)
-        reward = model.reward(s, action, moved)
+        moved = now.transition(s, action, xi).astype(s.dtype)
+        reward = now.reward(s, action, moved)
         return Transition(s, action, xi, moved, reward, left, model.terminal(moved))
 
     batch = jax.vmap(one)(episodes.state, draws.noise, draws.explore, episodes.steps_left)

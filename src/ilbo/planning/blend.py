@@ -68,7 +68,7 @@ def try_out(
     """
     state, left, noise = sample.state, sample.steps_left, sample.noise[0]
     own = point.policy(state, left)
-    low, high = point.model.bounds(state)
+    low, high = point.at(left).bounds(state)
     room = jnp.minimum(own - low, high - own)
     change = jnp.clip(action - own, -room, room)
 

@@ -35,8 +35,9 @@ class ILBO:
 
     policy: Sees | Callable[..., Any] = "auto"
     """What the policy sees: the state, or the time left as well, which is worth much where the
-    horizon is short. By default the state, and the time too where training ends by the clock. In
-    Python also a function (key, inputs, outputs) of your own that makes the policy's network."""
+    horizon is short. By default the state, and the time too where the model sees it or training
+    ends by the clock. In Python also a function (key, inputs, outputs) of your own that makes the
+    policy's network."""
 
     estimator: EstimatorName | Estimator = "pathwise"
     """How the bound's gradient is estimated: through the model's derivatives (pathwise), through
@@ -216,12 +217,13 @@ class ILBO:
         """Whether some setting is code of the user's own."""
         return callable(self.policy) or isinstance(self.estimator, Estimator)
 
-    def settled(self) -> ILBO:
+    def settled(self, model_sees_time: bool = False) -> ILBO:
         """The same with what the policy sees decided, so that it stays so if the run is made longer
         by other means."""
         if self.policy != "auto":
             return self
-        return dataclasses.replace(self, policy="time-left" if self.sees_time else "state")
+        sees = self.sees_time or model_sees_time
+        return dataclasses.replace(self, policy="time-left" if sees else "state")
 
     @property
     def blends(self) -> bool:

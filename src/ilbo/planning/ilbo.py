@@ -12,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from ilbo.errors import UserError
 from ilbo.forks import check_not_forked
 from ilbo.mdp import density_check, sampling
 from ilbo.mdp.changeable import changeable
+from ilbo.mdp.model import timed_methods
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
 from ilbo.nn.parameters import Parameters, pack
@@ -54,7 +56,8 @@ class ILBOTrainer(Trainer):
     def of(cls, problem: Problem, config: ILBO, episodes: int) -> ILBOTrainer:
         """For runs of so many episodes."""
         check_not_forked()
-        config = config.settled()
+        config = config.settled(problem.sees_time)
+        check_sees_time(problem, config)
         if config.gradient.needs_density:
             density_check.check(problem)
         if episodes >= ENDLESS:  # its length is told as it goes: `lasting`
@@ -242,6 +245,22 @@ class ILBOTrainer(Trainer):
 
     def samples(self, episodes: int) -> Samples:
         return count_samples(self.config, self.problem.horizon, episodes)
+
+
+def check_sees_time(problem: Problem, config: ILBO) -> None:
+    """Raises where a model sees the time and what is trained on it does not but must."""
+    if not problem.sees_time:
+        return
+    if config.critic != "time-left":
+        raise UserError(
+            f"The model of {problem.name} sees the time, so its critic must see it too: use the "
+            "setting critic=time-left."
+        )
+    if "bounds" in timed_methods(type(problem.model)) and not config.sees_time:
+        raise UserError(
+            f"The action bounds of {problem.name} depend on the time, so its policy must see it "
+            "too: use the setting policy=time-left."
+        )
 
 
 def steps_of(episodes: Any, horizon: int, config: ILBO) -> Any:

@@ -157,4 +157,5 @@ def touching_point(networks: Networks, state: ILBOState, slow: Slow) -> Point:
     def policy(s: Array, left: Array) -> Array:
         return networks.act(fixed, s, left)
 
-    return Point(networks.problem.model, critic, policy, networks.numbers.discount)
+    problem = networks.problem
+    return Point(problem.model, critic, policy, networks.numbers.discount, problem.horizon)

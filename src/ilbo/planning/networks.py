@@ -48,6 +48,10 @@ class Networks(eqx.Module):
         """The policy's action with so many steps left."""
         return policy(state, self.problem.horizon - steps_left if policy.timed else None)
 
+    def time(self, steps_left: Int[Array, "*b"]) -> Int[Array, "*b"]:
+        """Steps taken so far, with so many left; the last one's where none is left."""
+        return jnp.minimum(self.problem.horizon - steps_left, self.problem.horizon - 1)
+
     @property
     def maker(self) -> Maker:
         return policy_maker(self.problem, self.config)
@@ -70,5 +74,5 @@ class Networks(eqx.Module):
         """Q_ψ(s, a) in units of the reward scale, 0 where no step is left."""
         if not self.timed:
             return critic(state, action, jnp.zeros(jnp.shape(steps_left)))
-        q = critic(state, action, steps_left / self.problem.horizon)
+        q = critic(state, action, steps_left / self.problem.horizon, self.time(steps_left))
         return jnp.where(steps_left > 0, q, 0.0)

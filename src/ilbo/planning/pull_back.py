@@ -54,7 +54,7 @@ def pull_back(
         return jax.jvp(lambda x: into_bounds(x, low, high), (x,), (jnp.ones_like(x),))[1]
 
     x, vjp = jax.vjp(outputs, learnt)
-    low, high = policy.bounds(estimate.states)
+    low, high = policy.bounds(estimate.states, times)
     slopes = slope(x, low, high)
     if not is_off(inward):
         least = inward * slope(jnp.zeros_like(x), low, high)

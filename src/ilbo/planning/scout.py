@@ -48,7 +48,7 @@ class OpenLoop(eqx.Module):
     timed = True
 
     def __call__(self, state: Float[Array, " n"], time: Int[Array, ""]) -> Float[Array, " m"]:
-        return into_bounds(self.plan[time], *self.problem.exact.bounds(state))
+        return into_bounds(self.plan[time], *self.problem.exact.at(time).bounds(state))
 
 
 class Round(eqx.Module):

@@ -128,7 +128,7 @@ def policy_path(path: Path) -> Path:
 
 def _describe_bounds(problem: Problem) -> dict[str, Any]:
     """The bounds at the problem's own start, and whether they are the same everywhere."""
-    low, high = problem.model.bounds(problem.initial_state)
+    low, high = problem.model.at(np.int32(0)).bounds(problem.initial_state)
     return {
         "fixed": bounds_are_fixed(problem),
         "low": [float(x) if np.isfinite(x) else None for x in np.asarray(low)],

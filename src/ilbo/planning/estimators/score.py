@@ -72,7 +72,7 @@ class Score(Estimator):
 
         from ilbo.planning.estimators.point import ActionGradient
 
-        state, left, model = sample.state, sample.steps_left, at.model
+        state, left, model = sample.state, sample.steps_left, at.at(sample.steps_left)
         action = at.policy(state, left)
         if self.next_states == "stored":
             next_states = sample.next_state[None]
