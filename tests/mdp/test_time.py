@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import timed_models as problems
 
 import ilbo
 from ilbo.baselines.limit import hindsight
@@ -11,7 +12,6 @@ from ilbo.baselines.open_loop import straight_line
 from ilbo.mdp import probe
 from ilbo.planning import loop
 from ilbo.planning.ilbo import ILBOTrainer
-from support import timed as problems
 
 SMALL = dict(layers=(16,), guard=16, test_episodes=16, evaluate_every=20)
 
