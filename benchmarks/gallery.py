@@ -1,8 +1,8 @@
 """Trains the gallery's examples, draws what they do and writes what they earn.
 
-    python docs/figures/gallery.py [NAME ...]
+    python benchmarks/gallery.py [NAME ...]
 
-Pictures go beside this file, figures to docs/results/gallery.json.
+Pictures go to docs/figures, what the policies earn to docs/results/gallery.json.
 """
 
 import json
@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import ilbo
+from ilbo.experiments.study import markdown_table
+from ilbo.mdp.numbers import interval, number
 from ilbo.plots import trajectories
 
-FOLDER = Path(__file__).parent
-EXAMPLES = FOLDER.parents[1] / "examples"
-RESULTS = FOLDER.parent / "results" / "gallery.json"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results" / "gallery.json"
 EPISODES = {
     "hourly_prices": 300,
     "inventory": 300,
@@ -26,10 +27,10 @@ EPISODES = {
 
 
 def show(name: str) -> dict[str, float]:
-    problem = ilbo.make(f"{EXAMPLES / name}.py:problem")
+    problem = ilbo.make(f"{ROOT}/examples/{name}.py:problem")
     plan = ilbo.plan(problem, episodes=EPISODES[name])
     found = ilbo.compare(problem, plan.policy, "heuristic", 1, episodes=512)
-    trajectories(problem, plan.policy, FOLDER / f"gallery-{name}.png", title="")
+    trajectories(problem, plan.policy, ROOT / "docs" / "figures" / f"gallery-{name}.png", title="")
     low, high = found.ci95
     return {
         "episodes": EPISODES[name],
@@ -39,6 +40,23 @@ def show(name: str) -> dict[str, float]:
         "low": low,
         "high": high,
     }
+
+
+def table(path: Path) -> str:
+    """The table of the results' file."""
+    columns = ("file", "episodes", "trained policy", "its rule", "difference", "95 %")
+    return markdown_table(
+        columns,
+        [
+            (
+                f"`examples/{name}.py`",
+                row["episodes"],
+                *(number(row[key]) for key in ("trained", "rule", "difference")),
+                interval(row["low"], row["high"]),
+            )
+            for name, row in json.loads(path.read_text()).items()
+        ],
+    )
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ def read_policy(
                 f"The policy {str(path)!r} is for {states} states and {actions} actions; "
                 f"{problem.name} has {problem.state_size} and {problem.action_size}."
             )
-        return Policy(network, scaling, problem.model)
+        return Policy(network, scaling, problem.model, horizon)
     if problem is not None:
         check_same(described, problem, f"The policy {str(path)!r}")
         return Policy(network, scaling, problem.model, horizon)
