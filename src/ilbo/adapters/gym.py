@@ -81,7 +81,7 @@ class Environment(gymnasium.Env):
         if self._steps_done >= self.problem.horizon:
             raise UserError("The episode is over: call `reset` before the next `step`.")
         noise = self._noise[self._steps_done]
-        model = self.problem.exact.at(np.int32(self._steps_done))
+        model = self.problem.exact.at(jnp.asarray(self._steps_done, jnp.int32))
         moved, reward, ended, broken = _step(
             model, self._scaled, self._state, np.asarray(action, np.float32), noise
         )

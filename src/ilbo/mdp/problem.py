@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Key
 from ilbo.errors import UserError, whole
 from ilbo.forks import check_not_forked
 from ilbo.mdp import indexes, sampling
+from ilbo.mdp.device import check_device
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
 from ilbo.mdp.shapes import State, Whole
@@ -85,6 +86,7 @@ class Problem(eqx.Module):
         region_is_guessed: bool = False,
     ):
         check_not_forked()
+        check_device()
         for given, what in ((model, "model"), (model if exact is None else exact, "exact model")):
             if not isinstance(given, Model):
                 raise UserError(f"Problem {name!r}: the {what} is {_no_model(given)}.")
