@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ilbo.mdp.model import Model
     from ilbo.mdp.outside import NumpyPolicy
     from ilbo.mdp.problem import Problem
+    from ilbo.mdp.series import Series, series
     from ilbo.mdp.simulate import Trajectories, simulate
     from ilbo.planning.config import ILBO
     from ilbo.planning.estimators import Estimator
@@ -52,6 +53,7 @@ _HOMES = {
     "mdp.model": ("Model",),
     "mdp.outside": ("NumpyPolicy",),
     "mdp.problem": ("Problem",),
+    "mdp.series": ("Series", "series"),
     "mdp.laws.beta": ("Beta",),
     "mdp.laws.chain": ("MarkovChain", "Seasonal"),
     "mdp.laws.empirical": ("Discrete", "Empirical"),

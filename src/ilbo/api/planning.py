@@ -25,6 +25,7 @@ from ilbo.planning.records import Plan, Progress
 from ilbo.planning.stopping import rules
 from ilbo.planning.trainer import Trainer
 from ilbo.planning.warm_start import WarmStart
+from ilbo.registry.names import make
 from ilbo.runs.finish import finish
 from ilbo.runs.folder import RunFolder
 from ilbo.runs.further import LENGTH, earlier_policy, hooks_of, prolonged
@@ -38,7 +39,7 @@ SILENCE = 3.0
 
 
 def plan(
-    problem: Problem,
+    problem: Problem | str | Path,
     config: ILBO | Mapping[str, Any] | None = None,
     *,
     seed: Whole = 0,
@@ -58,7 +59,8 @@ def plan(
     "stopped"; pressed twice, it raises `KeyboardInterrupt`.
 
     Args:
-        problem: What to plan for.
+        problem: What to plan for: a `Problem`, or what `ilbo.make` takes, such as "navigation-3" or
+            "battery.py:problem", whose file is run.
         config: Settings; the defaults if None.
         seed: Seed of the run, or of the first of several.
         seeds: How many runs, with seeds `seed`, `seed` + 1, ...; or their seeds.
@@ -81,12 +83,14 @@ def plan(
     (2,)
     """
     keep_compiled_programs()
+    if isinstance(problem, str | Path):
+        problem = make(problem)
     config = loop.as_settings(config)
     hooks = rules(patience, target)
     first = None
     if warm_start is not None:
-        make = config.policy
-        first = earlier_policy(warm_start, problem, make if callable(make) else None)
+        maker = config.policy
+        first = earlier_policy(warm_start, problem, maker if callable(maker) else None)
         hooks.append(WarmStart(first))
     by_clock = seconds if episodes is not None else (seconds or config.seconds)
     writing = None

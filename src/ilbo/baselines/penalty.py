@@ -129,13 +129,16 @@ class Penalised(Model):
     nodes: Float[Array, "q k"] | None
     weights: Float[Array, " q"] | None
 
+    def _now(self, state: State) -> Model:
+        return self.model.at(state[-2].astype(jnp.int32))
+
     def transition(self, state: State, action: Action, noise: Noise) -> State:
         own, time = state[:-2], state[-2]
         k = self.law.law.size
         left = self.horizon - time.astype(jnp.int32) - 1
 
         def after(xi: Float[Array, " k"]) -> tuple[State, Float[Array, ""]]:
-            moved = self.model.transition(own, action, xi)
+            moved = self._now(state).transition(own, action, xi)
             worth = jnp.where(left > 0, self.value(moved, jnp.maximum(left, 1)), 0.0)
             return moved, jnp.where(self.model.terminal(moved), 0.0, worth)
 
@@ -148,10 +151,10 @@ class Penalised(Model):
         return jnp.concatenate([moved, jnp.stack([time + 1, charge])])
 
     def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
-        return self.model.reward(state[:-2], action, next_state[:-2]) - next_state[-1]
+        return self._now(state).reward(state[:-2], action, next_state[:-2]) - next_state[-1]
 
     def bounds(self, state: State) -> tuple[Action, Action]:
-        return self.model.bounds(state[:-2])
+        return self._now(state).bounds(state[:-2])
 
     def terminal(self, state: State) -> Bool[Array, ""]:
         return self.model.terminal(state[:-2])
@@ -161,7 +164,7 @@ class PenalisedWithHeuristic(Penalised):
     """Of a model with a hand-written controller."""
 
     def heuristic(self, state: State) -> Action:
-        return self.model.heuristic(state[:-2])
+        return self._now(state).heuristic(state[:-2])
 
 
 class Narrow(eqx.Module):

@@ -125,7 +125,9 @@ def _check_finite(problem: Problem, trajectories: Trajectories) -> None:
     episode, step = (int(i) for i in bad[0])
     state, action, moved = states[episode, step], actions[episode, step], states[episode, step + 1]
     if not np.isfinite(action).all():
-        unbounded = np.isnan(problem.exact.bounds(jnp.asarray(state))).any(axis=0)
+        unbounded = np.isnan(problem.exact.at(jnp.asarray(step)).bounds(jnp.asarray(state))).any(
+            axis=0
+        )
         whose, names, values = "policy's action", problem.action_names, action
         if unbounded.any():  # to clip into such bounds makes any action NaN
             whose, values = "model's bound of the action", np.where(unbounded, np.nan, 0.0)

@@ -66,9 +66,8 @@ def _state(problem: Problem) -> list[dict[str, Any]]:
 
 def _action(problem: Problem) -> list[dict[str, Any]]:
     _, layout = _layouts(problem)
-    low, high = (
-        layout.unpack(end, exact=False) for end in problem.exact.bounds(problem.initial_state)
-    )
+    bounds = problem.exact.at(np.int32(0)).bounds(problem.initial_state)
+    low, high = (layout.unpack(end, exact=False) for end in bounds)
     found = problem.exact.rules.found if isinstance(problem.exact, RDDLModel) else []
     rows = []
     for fluent in layout.fluents:

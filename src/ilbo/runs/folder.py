@@ -130,7 +130,7 @@ class RunFolder:
             if warm_start is not None:
                 write_policy(warm_start, path / WARM_START, target(problem))
             write_json(path / META, meta)
-            folder._write_settings(run_keys, config.settled())
+            folder._write_settings(run_keys, config.settled(problem.sees_time))
         except BaseException:
             folder.close()
             raise
