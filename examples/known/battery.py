@@ -5,7 +5,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 import ilbo
-from known import Known
+from known import Known, Truth
 
 DAY = [42.0, 38, 35, 33, 33, 36, 48, 67, 78, 72, 61, 52, 45, 40, 38, 41, 53, 74, 95, 99, 88, 70]
 PRICES = np.array([*DAY, 57.0, 48, *(np.array(DAY) * 0.8 + 20), 62.0, 50], np.float32)
@@ -33,8 +33,9 @@ class Battery(ilbo.Model):
         return -jnp.minimum(POWER, room)[None], jnp.minimum(POWER, state[0])[None]
 
 
-def optimum() -> float:
-    """The most that buying b_t and selling s_t earns while the energy stays within its limits."""
+def best_trades() -> np.ndarray:
+    """The energy sold in each hour where buying b_t and selling s_t earns most while the energy
+    stays within its limits."""
     hours = len(PRICES)
     until = np.tril(np.ones((hours, hours)))
     held = np.concatenate([KEPT * until, -until], axis=1)  # after each hour, from (b, s)
@@ -44,7 +45,7 @@ def optimum() -> float:
         b_ub=np.concatenate([np.full(hours, CAPACITY), np.zeros(hours)]),
         bounds=(0, POWER),
     )
-    return float(-found.fun)
+    return found.x[hours:] - found.x[:hours]
 
 
 def battery() -> Known:
@@ -56,4 +57,4 @@ def battery() -> Known:
         region=([0.0, 0.0], [CAPACITY, len(PRICES) - 1.0]),
         domain=([0.0, 0.0], [CAPACITY, float(len(PRICES))]),
     )
-    return Known(problem, optimum, "linear program")
+    return Known(problem, lambda: Truth(float(best_trades() @ PRICES), "linear program"))

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 import ilbo
-from known import Known
+from known import Known, Truth
 
 FULL = 200.0
 FLOW, POWER = np.array([0.0, 50.0, 60.0, 70.0]), np.array([0.0, 55.0, 65.0, 70.0])
@@ -43,11 +43,10 @@ class Valley(ilbo.Model):
     def transition(self, state, action, noise):
         flow = self.flows(state, action)
         upper = jnp.minimum(state[0] - flow[0] + state[2], FULL)
-        own = jnp.minimum(state[1] - flow[1] + state[3], FULL)
-        lower = jnp.minimum(jnp.minimum(state[1] - flow[1] + flow[0] + state[3], FULL), own + flow[0])
+        lower = jnp.minimum(state[1] - flow[1] + flow[0] + state[3], FULL)
         inflow = noise[:2] if self.rains else jnp.zeros(2)
         place = self.market.step(state[4], noise[2], state[5]) if self.trades else state[4]
-        return jnp.concatenate([jnp.stack([upper, lower]), inflow, jnp.stack([place, state[5] + 1])])
+        return jnp.stack([upper, lower, *inflow, place, state[5] + 1])
 
     def reward(self, state, action, next_state):
         flow = self.flows(state, action)
@@ -72,7 +71,7 @@ def hydro(rains: bool, trades: bool) -> Known:
         horizon=3,
         region=([0.0] * 6, [FULL, FULL, 50.0 * rains, 20.0 * rains, float(trades), 2.0]),
     )
-    return Known(problem, lambda: optimum(rains, trades), "linear program over the tree")
+    return Known(problem, lambda: Truth(optimum(rains, trades), "linear program"))
 
 
 def optimum(rains: bool, trades: bool) -> float:
@@ -102,7 +101,8 @@ def optimum(rains: bool, trades: bool) -> float:
             row[weights] = 1.0
             rows.append(row)
             right.append(1.0)
-            row = np.zeros(len(cost))  # level + flow + spilled + refused − from above = before + inflow
+            # Level + flow + spilled + refused − what comes from above = level before + inflow.
+            row = np.zeros(len(cost))
             row[weights] = FLOW[1:]
             row[[at + 2 * points + dam, at + 2 * points + 2 + dam, at + 2 * points + 4 + dam]] = 1.0
             if dam:

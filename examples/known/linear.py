@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import ilbo
-from known import Known
+from known import Known, Truth
 
 HORIZON, SPREAD = 20, 0.1
 
 
 class Linear(ilbo.Model):
-    """s' = F (s, a) + SPREAD ξ, at the cost (s, a)ᵀ M (s, a) + s'ᵀ Q s'. No bounds on the action."""
+    """s' = F (s, a) + SPREAD ξ at the cost (s, a)ᵀ M (s, a) + s'ᵀ Q s'; actions are free."""
 
     law: ilbo.Gaussian
     F: np.ndarray
@@ -61,12 +61,8 @@ def _known(model: Linear, name: str, start: np.ndarray) -> Known:
     problem = ilbo.Problem(
         model, name=name, initial_state=start, horizon=HORIZON, region=(-2.0, 2.0)
     )
-    return Known(
-        problem,
-        lambda: float(-start @ P @ start - c),
-        "Riccati's equation",
-        lambda: Gains(gains),
-    )
+    truth = Truth(float(-start @ P @ start - c), "Riccati's equation", Gains(gains))
+    return Known(problem, lambda: truth)
 
 
 def lqg(n: int) -> Known:

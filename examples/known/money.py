@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import ilbo
-from known import Known
+from known import Known, Truth
 
 DISCOUNT, STEPS, JUDGED = 0.9, 50, 200
 """Planned on 50 steps, judged on 200, of which the last counts 1e-9."""
@@ -43,12 +43,9 @@ def cake() -> Known:
             region=(0.0, 1.0),
         )  # fmt: skip
 
-    def optimum() -> float:
-        return (np.log(1 - DISCOUNT) + DISCOUNT / (1 - DISCOUNT) * np.log(DISCOUNT)) / (
-            1 - DISCOUNT
-        )
-
-    return Known(make(STEPS), optimum, "closed form", Eat, make(JUDGED))
+    share = 1 - DISCOUNT
+    optimum = float(np.log(share) + DISCOUNT / share * np.log(DISCOUNT)) / share
+    return Known(make(STEPS), lambda: Truth(optimum, "closed form", Eat()), make(JUDGED))
 
 
 class Merton(ilbo.Model):
@@ -84,7 +81,7 @@ def best_of_merton() -> tuple[float, float]:
         return float(weights @ (1 / (BOND + part * (returns - BOND))))
 
     part = minimize_scalar(burden, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}).x
-    return 1 - np.sqrt(DISCOUNT * burden(part)), float(part)
+    return 1 - float(np.sqrt(DISCOUNT * burden(part))), float(part)
 
 
 def merton() -> Known:
@@ -97,5 +94,5 @@ def merton() -> Known:
         )  # fmt: skip
 
     best = best_of_merton()
-    optimum = -1 / best[0] ** 2
-    return Known(make(STEPS), lambda: optimum, "closed form", lambda: Constant(best), make(JUDGED))
+    truth = Truth(-1 / best[0] ** 2, "closed form", Constant(best))
+    return Known(make(STEPS), lambda: truth, make(JUDGED))

@@ -1,14 +1,11 @@
 """Stocks that orders fill and random demand empties; what is missing is owed (backlog)."""
 
-import dataclasses
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 import ilbo
-from ilbo.baselines import dynamic
-from known import Known
+from known import Known, Truth, by_grid
 
 DISCOUNT, STEPS, JUDGED = 0.95, 50, 200
 """Planned on 50 steps, judged on 200, of which the last counts 4e-5."""
@@ -55,13 +52,11 @@ def stock() -> Known:
             region=(-800.0, 1500.0),
         )  # fmt: skip
 
-    def optimum() -> float:
-        level = best_level()
-        a_step = (HOLDING * level**2 + OWED * (DEMAND - level) ** 2) / (2 * DEMAND)
-        a_step += PRICE * (1 - DISCOUNT) * level + DISCOUNT * PRICE * DEMAND / 2
-        return PRICE * 10 - a_step / (1 - DISCOUNT)
-
-    return Known(make(STEPS), optimum, "closed form", lambda: UpTo(best_level()), make(JUDGED))
+    level = best_level()
+    a_step = (HOLDING * level**2 + OWED * (DEMAND - level) ** 2) / (2 * DEMAND)
+    a_step += PRICE * (1 - DISCOUNT) * level + DISCOUNT * PRICE * DEMAND / 2
+    truth = Truth(PRICE * 10 - a_step / (1 - DISCOUNT), "closed form", UpTo(level))
+    return Known(make(STEPS), lambda: truth, make(JUDGED))
 
 
 class LeadTime(ilbo.Model):
@@ -90,19 +85,5 @@ def lead_time() -> Known:
             discount=DISCOUNT, region=([-20.0, 0.0], [40.0, 15.0]),
         )  # fmt: skip
 
-    solved = {}
-
-    def policy() -> dynamic.GridPolicy:
-        if not solved:
-            box = (np.array([-140.0, 0.0]), np.array([60.0, 15.0]))
-            grid = dynamic.solve(make(JUDGED), 201, box, noises=16)
-            solved[0] = dataclasses.replace(grid, left=JUDGED)
-        return solved[0]
-
-    return Known(
-        make(STEPS),
-        lambda: float(policy().value(make(STEPS).initial_state, JUDGED)),
-        "dynamic programming on a grid",
-        policy,
-        make(JUDGED),
-    )
+    long, box = make(JUDGED), (np.array([-80.0, 0.0]), np.array([60.0, 15.0]))
+    return Known(make(STEPS), lambda: by_grid(long, (71, 141), box, 8, stationary=True), long)
