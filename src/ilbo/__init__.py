@@ -15,6 +15,7 @@ from ilbo.xla import avoid_wrong_sums
 if TYPE_CHECKING:
     from ilbo.api.planning import plan, resume
     from ilbo.api.run import Run
+    from ilbo.baselines.bounding import bound
     from ilbo.builtin.catalogue import problems
     from ilbo.builtin.reservoirs import reservoir
     from ilbo.errors import DensityError, PlanningWarning, UserError
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "api.planning": ("plan", "resume"),
     "api.run": ("Run",),
+    "baselines.bounding": ("bound",),
     "builtin.catalogue": ("problems",),
     "builtin.reservoirs": ("reservoir",),
     "registry.names": ("make",),

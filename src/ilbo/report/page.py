@@ -28,6 +28,7 @@ def write_report(
     episodes: int = FRESH_EPISODES,
     limit: bool = False,
     trust: bool = False,
+    bound: bool = False,
 ) -> None:
     """Writes the report of one or more runs.
 
@@ -39,6 +40,8 @@ def write_report(
         episodes: Fresh episodes that each policy is evaluated on.
         limit: Whether to compute the hindsight limit of each problem, which takes a while.
         trust: Whether the Python files that the folders name as their problems' sources may be run.
+        bound: Whether to compute how far each policy is from the best possible at the most, which
+            takes a while.
     """
     if not paths:
         raise UserError("A report needs at least one run folder.")
@@ -47,7 +50,7 @@ def write_report(
     runs = [read_run(path) for path in paths]
     limits: dict[str, float] = {}
     entries = [
-        look_into(run, name, problem, episodes, limits if limit else None, trust)
+        look_into(run, name, problem, episodes, limits if limit else None, trust, bound)
         for run, name in zip(runs, _names(runs), strict=True)
     ]
     write_text(Path(out), render(entries))
