@@ -14,6 +14,7 @@ from tyro.conf import Positional, arg
 from ilbo.cli import fields
 from ilbo.cli.fields import Settings
 from ilbo.cli.types import Arguments, MaybePath, MaybeText, Trust
+from ilbo.cli.watch import Page
 from ilbo.storage.cache import keep_compiled_programs, programs_folder, use_one_thread
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Command:
     states and actions."""
     overwrite: bool = False
     """Replace the run that --out holds."""
+    watch: bool = False
+    """Follow the run in the browser, as `ilbo watch` does; the page stays until Ctrl-C."""
     tensorboard: bool = False
     """Write event files for TensorBoard into the run folder as well."""
     json: bool = False
@@ -64,9 +67,14 @@ class Command:
 
     def run(self) -> int:
         keep_compiled_programs()
-        return self._resume(self.resume) if self.resume is not None else self._start()
+        with Page(self.watch) as page:
+            begun = self.resume
+            code = self._start(page) if begun is None else self._resume(begun, page)
+            if code == 0:
+                page.stay()
+        return code
 
-    def _start(self) -> int:
+    def _start(self, page: Page) -> int:
         import ilbo
         from ilbo.errors import UserError
         from ilbo.nn.policy import Policy
@@ -119,9 +127,10 @@ class Command:
             rules=stop,
             warm_start=first,
         ) as folder:
+            page.open(folder.path, trust=True)  # the model is the one that was named here
             return self._train(problem, read_run(folder.path), folder)
 
-    def _resume(self, path: Path) -> int:
+    def _resume(self, path: Path, page: Page) -> int:
         import ilbo
         from ilbo.cli.output import note
         from ilbo.errors import UserError
@@ -165,6 +174,7 @@ class Command:
         with RunFolder(path) as folder:
             if length:
                 folder.prolong(longer)
+            page.open(path, self.trust)
             return self._train(problem, longer, folder)
 
     def _train(self, problem: Problem, saved: SavedRun, folder: RunFolder) -> int:
