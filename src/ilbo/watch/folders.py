@@ -117,6 +117,7 @@ class Folders:
             "seconds": run.config.seconds,
             "test_episodes": run.config.test_episodes,
             "changed": max(changed) / 1e9,
+            "tests": "{}.{}".format(*_stamp(path / METRICS)),
             "settings": {**_rules(run), **own},
             "usual": settings.usual(run.config),
             "made": {

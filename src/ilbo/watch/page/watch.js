@@ -37,7 +37,9 @@ async function look() {
 }
 
 async function news(run) {
-  for (let more = !run.info.error; more;) {
+  const { tests, error } = run.info;
+  if (error || run.seen === tests) return;
+  for (let more = true; more;) {
     const told = await ask(`metrics/${run.info.key}?from=${run.next}&mark=${run.mark}`);
     if (told.error) {
       run.info.error = told.error;
@@ -48,6 +50,7 @@ async function news(run) {
     Object.assign(run, { mark: told.mark, next: told.next, samples: told.samples || run.samples });
     more = told.more;
   }
+  run.seen = tests;
 }
 
 // The first look ticks the newest problem's runs; the address keeps what is ticked.
