@@ -128,9 +128,15 @@ def test_a_run_that_goes_back_to_its_checkpoint_is_read_anew(server, runs):
 
 
 def test_a_damaged_run_is_told_of_and_the_others_are_shown(server, runs):
+    circle = shutil.copytree(runs / "done", runs / "circle")
+    (circle / "result.json").unlink()
+    (circle / "result.json").symlink_to("result.json")
+    with open(runs / "sweep" / "going" / CONFIG, "a") as file:
+        file.write("target = inf\n")  # which JSON has no word for
     (runs / "done" / CONFIG).write_text("problem = [")
     told = {run["name"]: run for run in ask(server, "runs")["runs"]}
     assert "is not valid TOML" in told["done"]["error"]
+    assert "is a link" in told["circle"]["error"]
     assert "error" not in told[os.path.join("sweep", "going")]
     going = runs / "sweep" / "going"
     with open(going / METRICS, "a") as file:
@@ -250,7 +256,7 @@ def test_beliefs_are_those_of_the_critic_in_the_checkpoint(tmp_path):
     )
     (policy,) = run.policies(problem)
     simulated = simulate(problem, policy, 7, 5)
-    told = beliefs(run, problem, policy, 0, simulated)
+    told = beliefs(run, problem, 0, simulated)
     networks, state = planner.trainer.networks, seeds[0].state
     critic = networks.critic(state.slow_critic)
     for t in (0, 19):
@@ -331,6 +337,17 @@ def _is_zombie(pid: int) -> bool:
             return file.read().rsplit(")", 1)[1].split()[0] == "Z"
     except OSError:
         return True
+
+
+def test_the_command_prints_the_address_and_ends_with_ctrl_c(runs, tmp_path):
+    process = Command(tmp_path / "cache").start("watch", runs, "--no-open", start_new_session=True)
+    try:
+        assert process.stdout.readline().split()[2].startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (0, "")
 
 
 @pytest.mark.slow

@@ -38,7 +38,10 @@ class Command:
         from ilbo.watch.server import serve
 
         keep_compiled_programs()
-        with serve(self.folders, self.port, self.trust) as server:
+        with (
+            serve(self.folders, self.port, self.trust) as server,
+            Listener(lambda _: server.shutdown(), signal.SIGINT, signal.SIGTERM),
+        ):
             say(f"watching at {server.address} (Ctrl-C ends)")
             sys.stdout.flush()
             if not self.no_open:

@@ -138,7 +138,11 @@ def key_of(path: Path) -> str:
 
 def check_inside(folder: Path, file: Path) -> None:
     """Raises where a file of a folder is a link to somewhere else."""
-    if not file.resolve().is_relative_to(folder.resolve()):
+    try:
+        inside = file.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # links in a circle
+        inside = False
+    if not inside:
         raise UserError(f"{str(file)!r} is a link out of its folder, which is not followed.")
 
 

@@ -14,7 +14,6 @@ from jaxtyping import Float
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trajectories, simulate
-from ilbo.nn.policy import Policy
 from ilbo.planning.ilbo import ILBOTrainer
 from ilbo.plots import pictures
 from ilbo.plots.pictures import PICTURE_SEED
@@ -70,7 +69,7 @@ class Pictures:
         drawn: dict[str, Any] = {"figure": parts.picture(figure, "t", label, caption)}
         try:
             simulated = simulate(problem, policy, PICTURE_SEED, EPISODES)
-            drawn["beliefs"] = beliefs(run, problem, policy, seed, simulated)
+            drawn["beliefs"] = beliefs(run, problem, seed, simulated)
         except UserError as error:
             drawn["beliefs"] = {"error": str(error)}
         return drawn
@@ -92,9 +91,7 @@ class Pictures:
         return self._problems[key]
 
 
-def beliefs(
-    run: SavedRun, problem: Problem, policy: Policy, seed: int, simulated: Trajectories
-) -> dict[str, Any]:
+def beliefs(run: SavedRun, problem: Problem, seed: int, simulated: Trajectories) -> dict[str, Any]:
     """What the critic believes at each step of the episodes, and what they earn from there on.
 
     Both are means over the episodes still running, discounted as the problem says.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import secrets
+import sys
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
+from socketserver import TCPServer
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -52,6 +55,16 @@ class Server(ThreadingHTTPServer):
         self.folders, self.pictures = folders, pictures
         self.token = secrets.token_urlsafe(24)
         super().__init__((HERE, port), Handler)
+
+    def server_bind(self) -> None:
+        """Without asking how this machine is called elsewhere, which can take long."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = HERE, self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the midst of an answer is no error."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
@@ -178,4 +191,16 @@ def _whole(text: str) -> int:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, allow_nan=False, default=str).encode()
+    try:
+        return json.dumps(value, allow_nan=False).encode()
+    except ValueError:  # files may hold what JSON has no word for
+        return json.dumps(_finite(value), allow_nan=False).encode()
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for what is not finite."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
