@@ -16,12 +16,12 @@ sys.path.insert(0, str(HERE.parents[1] / "tests" / "support"))
 from browser import Browser, chromium  # noqa: E402
 
 RUNS = {
-    "default": ["--seeds", "2"],
-    "small": ["--seeds", "2", "--layers", "32", "32"],
+    "usual": ["--seeds", "2"],
+    "deep": ["--seeds", "2", "--depth", "20"],
     "slow": ["--policy-rate", "3e-4"],
 }
-COMMON = ["--episodes", "2000", "--evaluate-every", "10", "--test-episodes", "64"]
-TESTS = 24
+COMMON = ["--layers", "64", "64", "--episodes", "20000", "--evaluate-every", "10"]
+TESTS = 30
 """Of each run before the pictures are taken."""
 
 
@@ -52,7 +52,7 @@ def take(browser: Browser, address: str, extra: Path | None) -> None:
             browser.wait_for("document.querySelector('#picture figure, #beliefs svg') !== null")
             time.sleep(2)
             browser.screenshot(extra / f"watch-{width}-{scheme}.png")
-    browser.open(address, 1400, 1060)
+    browser.open(address, 1400, 1310)
     browser.wait_for("document.querySelector('#picture figure') !== null")
     shot = io.BytesIO(browser.picture(whole=False))
     from PIL import Image

@@ -97,7 +97,7 @@ def untrained(monkeypatch):
         return -abs(math.log(plan.config.policy_rate / 0.01))
 
     monkeypatch.setattr(Trials, "judge", judge)
-    comparison = {"fresh_seeds": [1], "tuned_mean": 2.0, "default_mean": 1.0}
+    comparison = {"fresh_seeds": [1], "tuned_mean": 2.0, "untuned_mean": 1.0}
     comparison |= {"difference": 1.0, "ci95": [0.5, 1.5]}
     monkeypatch.setattr("ilbo.tune.tuning.check", lambda *_: comparison)
     return judged
@@ -171,7 +171,7 @@ def test_settings_that_fail_are_given_up_and_a_problem_that_fails_is_told(
     said = []
     result = study_of(tmp_path / "a", 3, say=said.append)
     assert (result["trials"], result["best_trial"]) == (3, 0)
-    assert sentence(result) == "No trial was better than the default settings: keep them."
+    assert sentence(result) == "No trial was better than the settings without tuning: keep those."
     assert sum("Not finite." in line for line in said) == 2
     monkeypatch.setattr(Trials, "judge", lambda *_: fails(None, SimpleNamespace(config=None)))
     monkeypatch.setattr(Trials, "train", lambda *_: (_ for _ in ()).throw(UserError("Broken.")))
@@ -181,10 +181,10 @@ def test_settings_that_fail_are_given_up_and_a_problem_that_fails_is_told(
 
 @pytest.mark.parametrize(
     ("ci95", "words"),
-    [((0.5, 1.5), "are better"), ((-1.5, -0.5), "keep them"), ((-1.0, 1.0), "may be chance")],
+    [((0.5, 1.5), "are better"), ((-1.5, -0.5), "keep those"), ((-1.0, 1.0), "may be chance")],
 )
 def test_the_last_line_is_honest(ci95, words):
-    told = {"fresh_seeds": [1, 2], "tuned_mean": 1.0, "default_mean": 0.5}
+    told = {"fresh_seeds": [1, 2], "tuned_mean": 1.0, "untuned_mean": 0.5}
     said = sentence({**told, "difference": sum(ci95) / 2, "ci95": ci95})
     assert words in said
     assert "2 fresh seeds" in said

@@ -20,8 +20,8 @@ class Command:
     """Look for the settings that suit a problem best, with Optuna.
 
     Every trial is trained with the same seeds and judged on the same noise; those that fall behind
-    on their tests are given up. In the end the best and the default settings are trained with seeds
-    that no trial has seen. Given again, the command goes on where it was stopped.
+    on their tests are given up. In the end the best settings and those without tuning are trained
+    with seeds that no trial has seen. Given again, the command goes on where it was stopped.
     """
 
     problem: Positional[str]
@@ -41,7 +41,7 @@ class Command:
     )
     """Folder of the study."""
     fresh_seeds: int = 4
-    """Seeds that the best and the default settings are trained with in the end."""
+    """Seeds that the best settings and those without tuning are trained with in the end."""
     json: bool = False
     """Print one JSON object and nothing else."""
     settings: Annotated[Settings, arg(name="")] = dataclasses.field(default_factory=Settings)
@@ -82,7 +82,7 @@ class Command:
         if self.json:
             print_json({**result, "out": str(out)})
             return 0
-        say(f"{problem.name}: {sentence(result)}")
+        say(sentence(result))
         for name, value in result["best"].items():
             say(f"  {name} = {value}")
         say(f"saved in {relative(out)}; page: {folder.PAGE}")

@@ -4,7 +4,7 @@ study.journal   all trials, in Optuna's own format; a study goes on from it
 study.json      the problem, the settings that are the same for all trials, and their seeds
 space.toml      what is tried
 best.toml       the best settings, for `ilbo plan --config`
-result.json     best and default settings on fresh seeds; there once the study has ended
+result.json     the comparison on fresh seeds; there once the study has ended
 tuning.html     the page to look at
 """
 

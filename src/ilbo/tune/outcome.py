@@ -1,4 +1,4 @@
-"""What came of a study: the best settings against the default ones, on seeds that no trial saw."""
+"""What came of a study: the best settings against those without tuning, on fresh seeds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ilbo.mdp.numbers import precise, precise_interval
+from ilbo.mdp.numbers import number, precise, precise_interval
 from ilbo.mdp.ranking import rank
 from ilbo.plots.canvas import BLUE, GRID, MUTED, dress, new_figure
 from ilbo.report import parts
@@ -17,7 +17,7 @@ from ilbo.tune.space import Range
 from ilbo.tune.trials import Trials, counted
 
 FRESH_SEED = 10_000
-"""The first of the seeds that best and default settings are trained with in the end."""
+"""The first of the seeds, which no trial sees, that both are trained with in the end."""
 ENOUGH = 10
 """Trials from which on it is said which settings matter."""
 
@@ -26,20 +26,20 @@ def check(trials: Trials, chosen: Mapping[str, Any], seeds: int) -> dict[str, An
     """Both settings trained anew and evaluated on fresh episodes, the same for both."""
     fresh = range(FRESH_SEED, FRESH_SEED + seeds)
     returns = {}
-    for label, config in (("tuned", trials.settings(chosen)), ("default", trials.base)):
+    for label, config in (("tuned", trials.settings(chosen)), ("untuned", trials.base)):
         plan = trials.train(config, fresh)
         evaluations = evaluate_fresh(trials.problem, plan.policies)
         returns[label] = [evaluation.discounted_returns for evaluation in evaluations]
     ranking = rank(returns)
     places = {place.label: place for place in ranking.places}
-    ahead = float(places["tuned"].mean - places["default"].mean)
+    ahead = float(places["tuned"].mean - places["untuned"].mean)
     behind = ranking.places[1]
     low, high = behind.behind_ci95
-    ci95 = (low, high) if behind.label == "default" else (-high, -low)
+    ci95 = (low, high) if behind.label == "untuned" else (-high, -low)
     return {
         "fresh_seeds": list(fresh),
         "tuned_mean": places["tuned"].mean,
-        "default_mean": places["default"].mean,
+        "untuned_mean": places["untuned"].mean,
         "difference": ahead,
         "ci95": list(ci95),
     }
@@ -48,18 +48,18 @@ def check(trials: Trials, chosen: Mapping[str, Any], seeds: int) -> dict[str, An
 def sentence(result: Mapping[str, Any]) -> str:
     """The honest line."""
     if "difference" not in result:
-        return "No trial was better than the default settings: keep them."
+        return "No trial was better than the settings without tuning: keep those."
     low, high = result["ci95"]
     verdict = (
-        "the tuned settings are better"
+        "the tuned settings are better."
         if low > 0
-        else "the default settings are better: keep them"
+        else "the settings without tuning are better: keep those."
         if high < 0
-        else "the difference may be chance"
+        else "the difference may be chance."
     )
     return (
-        f"on {len(result['fresh_seeds'])} fresh seeds the tuned settings earn "
-        f"{precise(result['tuned_mean'])}, the default ones {precise(result['default_mean'])}: "
+        f"On {len(result['fresh_seeds'])} fresh seeds the tuned settings earn "
+        f"{precise(result['tuned_mean'])}, those without tuning {precise(result['untuned_mean'])}: "
         f"difference {precise(result['difference'])}, 95 % {precise_interval(low, high)}; {verdict}"
     )
 
@@ -67,28 +67,33 @@ def sentence(result: Mapping[str, Any]) -> str:
 def page(study: Any, trials: Trials, result: Mapping[str, Any]) -> str:
     """The page of a study: importances, parallel coordinates, all trials."""
     every = counted(study)
-    complete = [trial for trial in every if trial.value is not None]
+    complete = [trial for trial in every if _is_complete(trial)]
     body = [parts.card("What came of it", f"<p>{parts.text(sentence(result))}</p>")]
     if len(complete) >= ENOUGH and (importances := _importances(study)):
         caption = "Share of the differences between trials that a setting explains (PED-ANOVA)."
         body.append(_card("Which settings matter", _bars(importances), "i", caption))
     if len(complete) > 1:
-        caption = "A line is a trial; dark blue earns most. Trials given up are left out."
+        caption = "A line is a trial, the darker the more it earns. Trials given up are left out."
         figure = _parallel(complete, trials.space)
         body.append(_card("Trials", figure, "p", caption))
     names = list(trials.space)
     rows = [
         [
             str(trial.number),
-            parts.setting(round(trial.value, 4)) if trial.value is not None else "given up",
+            number(trial.value) if _is_complete(trial) else "given up",
             *(parts.setting(_rounded(trial.params.get(name))) for name in names),
         ]
-        for trial in sorted(every, key=lambda t: -(t.value if t.value is not None else np.inf))
+        for trial in sorted(every, key=lambda t: (not _is_complete(t), -(t.value or 0.0)))
     ]
     table = parts.table(["trial", "mean return", *names], rows, numeric=range(len(names) + 2))
     body.append(parts.card("All trials", table))
     subtitle = f"{len(every)} trials, {len(every) - len(complete)} of them given up early"
     return fill(f"Tuning: {trials.problem.name}", subtitle, "\n".join(body))
+
+
+def _is_complete(trial: Any) -> bool:
+    """Whether it was judged, and not given up: then its value is that of its last test."""
+    return trial.state.name == "COMPLETE"
 
 
 def _card(title: str, figure: Any, prefix: str, caption: str) -> str:
@@ -128,8 +133,8 @@ def _parallel(complete: list[Any], space: Mapping[str, Range]) -> Any:
     names = list(space)
     columns = [[_place(space[name], trial.params[name]) for trial in complete] for name in names]
     lines = np.array([*columns, list(places)]).T
-    for i in np.argsort(places):
-        good = float(places[i])
+    for rank_of, i in enumerate(np.argsort(places), start=1):
+        good = rank_of / len(places)
         color = BLUE if good > 0.5 else MUTED
         ax.plot(range(len(names) + 1), lines[i], color=color, alpha=0.15 + 0.8 * good**2, lw=1.3)
     for x in range(len(names) + 1):

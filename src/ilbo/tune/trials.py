@@ -117,7 +117,7 @@ def counted(study: Any) -> list[Any]:
 
 
 def put_in_order(study: Any, trials: Trials) -> None:
-    """Has trials that were killed tried again; the first trial is that of the default settings."""
+    """Has trials that were killed tried again; the first trial changes nothing."""
     from optuna.trial import TrialState
 
     for trial in study.trials:

@@ -73,7 +73,7 @@ def tune(
         result |= {"best": chosen, "best_value": best.value}
         config = shared.settings(chosen)
         if config != base:
-            say(f"training best and default settings with {fresh_seeds} fresh seeds each ...")
+            say(f"training with {fresh_seeds} fresh seeds, tuned and without tuning ...")
             result |= check(shared, chosen, fresh_seeds)
         comment = f"The best of {result['trials']} trials of `ilbo tune {problem.name}`."
         keys = {**(named or {"problem": problem.name}), "seed": 0, "seeds": 1}
