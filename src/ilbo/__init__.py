@@ -74,7 +74,7 @@ _HOMES = {
     "mdp.evaluate": ("Evaluation", "compare", "evaluate"),
     "mdp.simulate": ("Trajectories", "simulate"),
 }
-_ROOMS = ("baselines", "export", "plots", "report", "theory")
+_ROOMS = ("baselines", "export", "loggers", "plots", "report", "theory")
 avoid_wrong_sums()
 watch_forks()
 __getattr__ = on_first_use(__name__, _HOMES, _ROOMS)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ilbo.version import __version__
 
-BUNDLES = ("all", "dev", "docs")
+BUNDLES = ("all", "benchmarks", "dev", "docs")
 """Extras that say nothing about what a user can do."""
 
 

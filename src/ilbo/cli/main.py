@@ -44,6 +44,8 @@ COMMANDS = {
     "inspect": "Show how a problem is read: components, bounds, noise, density.",
     "evaluate": "Evaluate a trained policy on fresh episodes.",
     "compare": "Compare policies on equal noise.",
+    "watch": "Follow runs in the browser as they go.",
+    "tune": "Look for the settings that suit a problem best.",
     "report": "Write the report of one or more runs.",
     "export": "Export a trained policy for use elsewhere.",
     "reproduce": "Reproduce the paper's experiments.",

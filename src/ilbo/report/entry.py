@@ -76,7 +76,7 @@ def look_into(
     bounded: bool = False,
 ) -> Entry:
     problem = given
-    if problem is None and (run.description.get("origin") != "python" or (trust and run.source)):
+    if problem is None and run.can_build(trust):
         problem = run.problem(trust)
     elif problem is not None and run.source is not None:
         run.source.tell_changes(run.path, problem)

@@ -60,17 +60,21 @@ def render(entries: Sequence[Entry]) -> str:
     """The page."""
     problems = list(dict.fromkeys(entry.run.description["name"] for entry in entries))
     plural = "s" if len(entries) > 1 else ""
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     body = [comparison(entries)] if len(entries) > 1 else []
     body += [section(entry, i, len(entries) > 1) for i, entry in enumerate(entries)]
+    subtitle = f"{len(entries)} run{plural}, trained by iterative lower bound optimisation"
+    return fill("Planning report: " + ", ".join(problems), subtitle, "\n".join(body))
+
+
+def fill(title: str, subtitle: str, body: str) -> str:
+    """A page of ours; the body is HTML."""
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     template = resources.files(__package__).joinpath("template.html").read_text("utf-8")
     return Template(template).substitute(
         version=__version__,
-        title=parts.text("Planning report: " + ", ".join(problems)),
-        subtitle=parts.text(
-            f"{len(entries)} run{plural}, trained by iterative lower bound optimisation"
-        ),
-        body="\n".join(body),
+        title=parts.text(title),
+        subtitle=parts.text(subtitle),
+        body=body,
         footer=parts.text(f"Written {now} by ilbo {__version__}."),
     )
 

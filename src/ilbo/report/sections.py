@@ -9,12 +9,12 @@ from ilbo.mdp.numbers import interval, number
 from ilbo.mdp.ranking import too_low
 from ilbo.mdp.simulate import simulate
 from ilbo.mdp.yardstick import WORDS, Yardstick
-from ilbo.planning.config import ILBO
 from ilbo.planning.records import Samples
 from ilbo.plots.outcome import draw_outcome
 from ilbo.plots.pictures import PICTURE_SEED
 from ilbo.report import parts
 from ilbo.report.entry import Entry
+from ilbo.runs import settings
 from ilbo.runs.saved import SavedRun
 
 
@@ -205,7 +205,7 @@ def _samples(entry: Entry, samples: Samples) -> str:
 
 
 def _settings(run: SavedRun) -> str:
-    default = ILBO(seconds=run.config.seconds).settled().to_dict() | {"seconds": None}
+    default = settings.usual(run.config)
     own = run.config.settled().to_dict()
     rows = [
         [f"<code>{name}</code>", parts.setting(value), parts.setting(default.get(name))]
