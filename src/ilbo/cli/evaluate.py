@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,7 @@ class Command:
                 "discounted_mean": e.discounted_mean,
                 "discounted_std": e.discounted_std,
                 "violations": e.violations,
+                "broken": [dataclasses.asdict(broken) for broken in e.broken],
             }
             for e in found
         ]
@@ -154,6 +156,8 @@ class Command:
                 say(f"worst 10 %  {precise(e.cvar(0.1))} in the mean")
         violations = sum(e.violations for e in found) / len(found)
         say(f"violations  {precise(violations)} constraints per episode")
+        for broken in (each for e in found for each in e.broken):
+            say(f"  {broken.sentence}")
         if limit:
             say(
                 f"hindsight   {precise(limit['mean'])} with the noise known beforehand "
