@@ -118,6 +118,7 @@ class Command:
                 "discounted_mean": e.discounted_mean,
                 "discounted_std": e.discounted_std,
                 "violations": e.violations,
+                "broken": [asdict(broken) for broken in e.broken],
             }
             for e in found
         ]
@@ -166,6 +167,8 @@ class Command:
                 say(f"worst 10 %  {precise(e.cvar(0.1))} in the mean")
         violations = sum(e.violations for e in found) / len(found)
         say(f"violations  {precise(violations)} constraints per episode")
+        for broken in (each for e in found for each in e.broken):
+            say(f"  {broken.sentence}")
         if limit:
             say(
                 f"hindsight   {precise(limit['mean'])} with the noise known beforehand "

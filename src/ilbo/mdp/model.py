@@ -87,6 +87,14 @@ class Model(eqx.Module):
         """How many constraints that `bounds` cannot express the action breaks."""
         return jnp.array(0)
 
+    def constraints(self) -> tuple[str, ...]:
+        """What `violations` counts, in words; none where `broken` cannot tell them apart."""
+        return ()
+
+    def broken(self, state: State, action: Action) -> Int[Array, " constraints"]:
+        """How many violations there are of each of `constraints`."""
+        return jnp.zeros(0, int)
+
     def observe(self, state: State, action: Action) -> dict[str, Float[Array, ""]]:
         """Further quantities of a step that pictures show, by name: scalars."""
         return {}

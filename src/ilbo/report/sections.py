@@ -33,6 +33,8 @@ def section(entry: Entry, place: int, several: bool) -> str:
     pieces.append(_tiles(entry))
     if entry.yardsticks:
         pieces.append(parts.card("Against simple policies", _yardsticks(entry)))
+    if any(evaluation.broken for evaluation in entry.evaluations):
+        pieces.append(parts.card("Constraints broken", _broken(entry)))
     if len(run.seeds) > 1 and entry.evaluations:
         pieces.append(parts.card("Seeds", _seeds(entry)))
     pieces += _pictures(entry, f"p{place}")
@@ -90,6 +92,16 @@ def _yardsticks(entry: Entry) -> str:
         "Discounted returns on the same fresh trajectories. Of the middle of the bounds, "
         "the action nearest to 0 and random actions, the best is shown."
     )
+
+
+def _broken(entry: Entry) -> str:
+    """Each constraint that the policies broke, how often, and where first."""
+    rows = [
+        [str(seed), parts.text(broken.sentence)]
+        for seed, evaluation in zip(entry.run.seeds, entry.evaluations, strict=False)
+        for broken in evaluation.broken
+    ]
+    return parts.table(["seed", "constraint"], rows)
 
 
 def _verdict(yardstick: Yardstick) -> str:
