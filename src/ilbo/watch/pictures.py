@@ -107,7 +107,7 @@ def beliefs(run: SavedRun, problem: Problem, seed: int, simulated: Trajectories)
     earned = to_go(np.asarray(simulated.rewards, float), problem.discount)
     steps = np.flatnonzero(alive.any(axis=0))
     note = "" if trainer.networks.timed else (
-        f"This critic sees no end of the episode and discounts by {trainer.networks.discount:g}."
+        f"This critic sees no end of the episode and discounts by {float(trainer.networks.numbers.discount):g}."
     )  # fmt: skip
     return {
         "note": note,
