@@ -4,7 +4,7 @@ BIN := .venv/bin
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help setup plan test test-all torture lint docs clean
+.PHONY: help setup plan test test-all test-lowest torture lint docs dist clean
 
 help: ## Lists the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,12 @@ test-all: lint ## Everything `make test` runs, and the slow tests.
 torture: .venv/.dev ## Kills, full disks, two processes at once, 100,000 mutated inputs: hours; goes on where it stopped.
 	PYTHONPATH=src:tests $(BIN)/python -m torture
 
+test-lowest: ## The quick tests with the lowest versions that pyproject.toml allows, in .venv-lowest.
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest --resolution lowest-direct -e '.[dev]'
+	.venv-lowest/bin/pytest -n 2 --dist worksteal
+
 lint: .venv/.dev ## Lint, types and layers alone.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -42,5 +48,10 @@ lint: .venv/.dev ## Lint, types and layers alone.
 docs: .venv/.dev ## Builds the documentation into docs/_build.
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
 
+dist: .venv/.dev ## Builds wheel and sdist into dist/, and tries the wheel in an empty environment.
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/pytest -m slow tests/test_dist.py
+
 clean: ## Removes .venv and what was built.
-	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-lowest dist docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -15,6 +15,7 @@ With `--parts`, the same for programs of one part each; these need not add up.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import os
@@ -184,36 +185,42 @@ def floor(trainer: ILBOTrainer, steps: int) -> Callable:
     return lambda token: program(products, token)
 
 
-def whole(trainer: ILBOTrainer, steps: int) -> Callable:
-    """A program of a number of steps: state → state."""
+def whole(steps: int) -> Callable:
+    """A program of a number of steps: trainer, state → state. As in training, it does not know the
+    trainer's numbers."""
 
-    def program(state):
+    def program(trainer, state):
         key, draw_key = jax.random.split(state.key)
         state = eqx.tree_at(lambda s: s.key, state, key)
         return trainer.train(state, trainer.draw(draw_key, steps), steps)[0]
 
-    return eqx.filter_jit(donate="all")(program)
+    return eqx.filter_jit(donate="all-except-first")(program)
 
 
-def parts(trainer: ILBOTrainer, steps: int) -> dict[str, Callable]:
-    """Programs that run one part of the step over and over: state → state."""
+def parts(steps: int) -> dict[str, Callable]:
+    """Programs that run one part of the step over and over: trainer, state → state."""
 
-    networks, start, decay = trainer.networks, jnp.zeros(()), jnp.ones(())
+    start, decay = jnp.zeros(()), jnp.ones(())
 
     def over_and_over(update):
-        def program(state):
-            slow, draws = Slow.of(networks, state), trainer.draw(state.key, steps)
-            return jax.lax.scan(lambda s, d: (update(s, slow, d), None), state, draws)[0]
+        def program(trainer, state):
+            networks, draws = trainer.networks, trainer.draw(state.key, steps)
+            slow = Slow.of(networks, state)
 
-        return eqx.filter_jit(donate="all")(program)
+            def one(s, d):
+                return update(networks, s, slow, d), None
 
-    def act(state, _, draws):
+            return jax.lax.scan(one, state, draws)[0]
+
+        return eqx.filter_jit(donate="all-except-first")(program)
+
+    def act(networks, state, _, draws):
         return explore(networks, state, draws, start)
 
-    def critic(state, slow, draws):
+    def critic(networks, state, slow, draws):
         return update_critic(networks, state, slow, draws.critic_rows[0], decay)[0]
 
-    def policy(state, slow, draws):
+    def policy(networks, state, slow, draws):
         each = tuple(x[0] for x in draws.for_policy)
         return update_policy(networks, state, slow, each, decay)[0]
 
@@ -235,14 +242,15 @@ def measure(
     trainer = ILBOTrainer.of(problem, config, 500)
     planner = Planner(trainer, tuple(range(seeds)), 500, vectorise=False)
     products = floor(trainer, steps)
-    programs = {"step": whole(trainer, steps)}
+    programs = {"step": whole(steps)}
     if with_parts:
-        programs |= parts(trainer, steps)
+        programs |= parts(steps)
     states = {name: [seed.state for seed in planner.start()] for name in programs}
-    compiling = {}
+    compiling, compiled = {}, {}
     for name, program in programs.items():
         began = time.perf_counter()
-        programs[name] = program.lower(states[name][0]).compile()
+        compiled[name] = program.lower(trainer.as_program(), states[name][0]).compile()
+        programs[name] = functools.partial(compiled[name], trainer.as_program())
         compiling[name] = time.perf_counter() - began
         states[name] = of_each(programs[name], states[name])
     programs["floor"] = products
@@ -257,7 +265,7 @@ def measure(
     ratio = float(np.median(np.array(took["step"]) / np.array(took["floor"])))
     return {
         "problem": problem.name, "layers": layers, "depth": depth, "seeds": seeds, "ratio": ratio,
-        "compile_s": compiling["step"], "memory_mib": memory(programs["step"]),
+        "compile_s": compiling["step"], "memory_mib": memory(compiled["step"]),
         "microseconds": micro,
     }  # fmt: skip
 

@@ -15,6 +15,7 @@ from ilbo.xla import avoid_wrong_sums
 if TYPE_CHECKING:
     from ilbo.api.planning import plan, resume
     from ilbo.api.run import Run
+    from ilbo.baselines.bounding import bound
     from ilbo.builtin.catalogue import problems
     from ilbo.builtin.reservoirs import reservoir
     from ilbo.errors import DensityError, PlanningWarning, UserError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ilbo.mdp.model import Model
     from ilbo.mdp.outside import NumpyPolicy
     from ilbo.mdp.problem import Problem
+    from ilbo.mdp.series import Series, series
     from ilbo.mdp.simulate import Trajectories, simulate
     from ilbo.planning.config import ILBO
     from ilbo.planning.estimators import Estimator
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "api.planning": ("plan", "resume"),
     "api.run": ("Run",),
+    "baselines.bounding": ("bound",),
     "builtin.catalogue": ("problems",),
     "builtin.reservoirs": ("reservoir",),
     "registry.names": ("make",),
@@ -52,6 +55,7 @@ _HOMES = {
     "mdp.model": ("Model",),
     "mdp.outside": ("NumpyPolicy",),
     "mdp.problem": ("Problem",),
+    "mdp.series": ("Series", "series"),
     "mdp.laws.beta": ("Beta",),
     "mdp.laws.chain": ("MarkovChain", "Seasonal"),
     "mdp.laws.empirical": ("Discrete", "Empirical"),
@@ -70,7 +74,7 @@ _HOMES = {
     "mdp.evaluate": ("Evaluation", "compare", "evaluate"),
     "mdp.simulate": ("Trajectories", "simulate"),
 }
-_ROOMS = ("baselines", "export", "plots", "report", "theory")
+_ROOMS = ("baselines", "export", "loggers", "plots", "report", "theory")
 avoid_wrong_sums()
 watch_forks()
 __getattr__ = on_first_use(__name__, _HOMES, _ROOMS)

@@ -2,6 +2,8 @@
 
 import dataclasses
 import signal
+import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ import tiny_runs
 
 import ilbo
 from ilbo.api import planning
+from ilbo.api.progress import TrainingProgress
 from ilbo.errors import UserError
 from ilbo.planning.stopping import without_improvement
 from ilbo.planning.warm_start import WarmStart
@@ -334,7 +337,46 @@ def test_warm_starts_that_do_not_fit_are_refused(whole, problem):
 
 @pytest.mark.slow
 def test_a_built_in_problem_needs_nothing(tmp_path):
-    ilbo.plan(ilbo.make("navigation-3"), CONFIG, episodes=2, out=tmp_path / "run")
+    ilbo.plan("navigation-3", CONFIG, episodes=2, out=tmp_path / "run")
     longer = ilbo.resume(tmp_path / "run", episodes=4)
     assert longer.problem.name == "navigation-3"
     assert ilbo.Run(tmp_path / "run").policy(longer.problem.initial_state).shape == (2,)
+
+
+def test_problems_may_be_named(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr("ilbo.planning.loop.plan", lambda problem, *_, **__: seen.append(problem))
+    file = tmp_path / "mine.py"
+    file.write_text("import tiny_runs\nproblem = tiny_runs.problem()\n")
+    ilbo.plan("navigation-3")
+    ilbo.plan(f"{file}:problem")
+    assert [problem.name for problem in seen] == ["navigation-3", "drift"]
+    with pytest.raises(UserError, match="did you mean 'navigation-3'"):
+        ilbo.plan("navigaton-3")
+    with pytest.raises(UserError, match="There is no file"):
+        ilbo.plan(str(tmp_path / "none.py:problem"))
+
+
+def test_notebooks_get_a_widget(monkeypatch, capsys):
+    """By stand-ins for IPython and ipywidgets that note what they are told."""
+    shown = []
+
+    def module(**names):
+        return types.SimpleNamespace(**names)
+
+    shell = module(get_ipython=lambda: module(kernel=object()))
+    parts = module(
+        FloatProgress=lambda **given: module(value=0.0, **given),
+        Label=lambda text: module(value=text),
+        HBox=lambda children: module(children=children),
+    )
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "IPython.display", module(display=shown.append))
+    monkeypatch.setitem(sys.modules, "ipywidgets", parts)
+    with TrainingProgress("drift", 50, 1) as progress:
+        progress(ilbo.Record(0, 25, -1.0, -1.0, 0.0, 0.0, 0.0, 0.0, 2.0))
+    (row,) = shown
+    title, bar, news = row.children
+    assert (title.value, bar.value, bar.max) == ("drift", 25.0, 50.0)
+    assert news.value.startswith("now ")
+    assert capsys.readouterr().err == ""

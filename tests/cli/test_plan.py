@@ -154,7 +154,7 @@ def test_several_seeds_give_a_list_of_figures(capsys, tmp_path):
 def test_tensorboard_events_hold_the_records(capsys, tmp_path):
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     path = tmp_path / "run"
-    arguments = ("plan", "navigation-3", *tiny_runs.FLAGS, "--out", path, "--tensorboard")
+    arguments = ("plan", "navigation-3", *tiny_runs.FLAGS, "--out", path, "--log", "tensorboard")
     assert answer(capsys, *arguments)[0] == 0
     read = events.EventAccumulator(str(path / "tensorboard" / "seed-0")).Reload()
     current = [(event.step, event.value) for event in read.Scalars("ilbo/current")]

@@ -6,6 +6,7 @@ import pytest
 
 import ilbo
 from ilbo.mdp import probe
+from ilbo.mdp.device import check_device
 
 
 class Pair(ilbo.Model):
@@ -250,3 +251,15 @@ def test_an_error_of_a_controller_is_its_own():
 
     with pytest.raises(ZeroDivisionError, match="in the controller"):
         ilbo.evaluate(pair(), broken, 0, 4)
+
+
+def test_a_device_that_is_not_there(monkeypatch):
+    def none():
+        raise RuntimeError("no such backend")
+
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    monkeypatch.setattr("jax.devices", none)
+    check_device.cache_clear()
+    with pytest.raises(ilbo.UserError, match="no device for JAX_PLATFORMS='cuda'"):
+        ilbo.make("navigation-3")
+    check_device.cache_clear()

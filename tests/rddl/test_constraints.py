@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from tiny_rddl import INSTANCE, write
 
+import ilbo
 from ilbo import rddl
 from ilbo.rddl.source import locate
 
@@ -174,3 +175,24 @@ def test_invariants_give_the_domain_and_end_the_episode(tmp_path):
     assert not bool(model.terminal(STATE))
     assert bool(model.terminal(jnp.array([1.0, 7.0, 3.0])))
     assert bool(model.terminal(jnp.array([-0.1, 2.0, 3.0])))
+
+
+def test_broken_constraints_are_told_apart_with_the_first_state_and_action(tmp_path):
+    budget = "(sum_{?t : tank} [release(?t)]) <= 4; forall_{?t : tank} [water(?t) <= 2];"
+    bounds = "forall_{?t : tank} [release(?t) >= 0 ^ release(?t) <= 9];"
+    path = write(tmp_path, water="water(?t)", preconditions=bounds + budget)
+    problem = ilbo.make(path)
+
+    def policy(state):
+        return jnp.array([1.0, 2.0, 3.0])
+
+    result = ilbo.evaluate(problem, policy, 0, episodes=4)
+    assert result.violations == 10  # two in each of five steps
+    first, second = result.broken
+    assert (first.times, first.episodes, first.step) == (20, 4, 1)
+    assert first.action == {"release(a)": 1.0, "release(b)": 2.0, "release(c)": 3.0}
+    assert second.state["water(c)"] == 3.0
+    assert "<= 4: 20 times, in 4 episodes; first in step 1 with release(a) = 1" in first.sentence
+    assert "water(c) = 3" in second.sentence
+    assert "release" not in second.sentence
+    assert ilbo.evaluate(problem, lambda state: jnp.zeros(3), 0, 4).broken[0].times == 20

@@ -41,10 +41,13 @@ def refusal(folder, whole, name="p.rddl"):
     return said
 
 
-def test_syntax_error_names_file_and_line(tmp_path):
+def test_syntax_error_names_file_line_and_column_and_shows_the_line(tmp_path):
     broken = SOUND.replace("rain(?t) = Gamma", "rain(?t) == Gamma")
     said = refusal(tmp_path, broken)
-    assert said == f"p.rddl, line {line_of('rain(?t) = Gamma')}: syntax error at '=='."
+    assert said == (
+        f"p.rddl, line {line_of('rain(?t) = Gamma')}, column 18: syntax error at '==', "
+        "expected '=', in `rain(?t) == Gamma(2.0, SIZE(?t));`."
+    )
 
 
 def test_syntax_error_in_the_instance_file_names_that_file(tmp_path):
@@ -52,14 +55,15 @@ def test_syntax_error_in_the_instance_file_names_that_file(tmp_path):
     domain.write_text(SOUND.replace(INSTANCE, ""))
     instance.write_text(INSTANCE.replace("horizon = 5", "horizon 5"))
     with pytest.raises(
-        ilbo.UserError, match=rf"^i\.rddl, line {line_of('horizon', INSTANCE)}: syn"
+        ilbo.UserError, match=rf"^i\.rddl, line {line_of('horizon', INSTANCE)}, column 13: syn"
     ):
         ilbo.make(domain, instance)
 
 
 def test_character_of_no_use_names_its_line(tmp_path):
     broken = SOUND.replace("reward =", "reward § =")
-    assert f"line {line_of('reward =')}: the character '§'" in refusal(tmp_path, broken)
+    said = refusal(tmp_path, broken)
+    assert f"line {line_of('reward =')}, column 12: the character '§'" in said
 
 
 def test_characters_in_comments_are_free(tmp_path):

@@ -70,8 +70,8 @@ class Browser:
         message, self.rest = self.rest.split(b"\0", 1)
         return json.loads(message)
 
-    def open(self, path: Path, width: int, height: int, scheme: str = "light") -> None:
-        """Opens a file at a width in pixels, in a light or dark colour scheme."""
+    def open(self, path: Path | str, width: int, height: int, scheme: str = "light") -> None:
+        """Opens a file or an address at a width in pixels, in a light or dark colour scheme."""
         media = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", features=media)
         self.call(
@@ -79,9 +79,18 @@ class Browser:
             width=width, height=height, deviceScaleFactor=1, mobile=width < 600,
         )  # fmt: skip
         self.events.clear()
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        url = path if isinstance(path, str) else path.resolve().as_uri()
+        self.call("Page.navigate", url=url)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._read())
+
+    def wait_for(self, expression: str) -> Any:
+        """The value of a JavaScript expression, once it is true."""
+        deadline = time.monotonic() + PATIENCE
+        while not (value := self.evaluate(expression)):
+            assert time.monotonic() < deadline, f"Still false: {expression}"
+            time.sleep(0.1)
+        return value
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression in the page."""
@@ -101,9 +110,13 @@ class Browser:
         urls = [event["request"]["url"] for event in sent]
         return [url for url in urls if not url.startswith("data:")]
 
+    def picture(self, whole: bool = True) -> bytes:
+        """PNG of the whole page, or of what is in sight."""
+        taken = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
+        return base64.b64decode(taken["data"])
+
     def screenshot(self, path: Path, whole: bool = True) -> None:
-        picture = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
-        path.write_bytes(base64.b64decode(picture))
+        path.write_bytes(self.picture(whole))
 
 
 LAUNCHER = """

@@ -144,7 +144,7 @@ class Comparison:
             return following, reward, model.terminal(following), holds
 
         self.step = step
-        self.bounds = jax.jit(model.bounds)
+        self.bounds = jax.jit(lambda state: model.bounds(state))
 
     def run(self, steps, tolerance):
         """How many steps were equal, how many the simulator refused, and what differed."""

@@ -3,6 +3,7 @@
 env = Environment(ilbo.make("navigation-3"))
 envs = VectorEnvironment(ilbo.make("reservoir-20"), num_envs=64)
 
+Observations are the state; the number of steps taken comes last where the model sees the time.
 Actions lie in [−1, 1] and are stretched onto the action bounds at the state, which may differ from
 state to state; a component without bounds is taken as it is. `scaled=False` takes all actions as
 they are and clips them into the bounds. Episodes are cut (`truncated`) at the problem's horizon.
@@ -74,22 +75,27 @@ class Environment(gymnasium.Env):
         else:
             state = self.problem.initial_state
         self._state, self._steps_done = np.array(state, np.float32), 0
-        return self._state.copy(), {}
+        return self._observed(), {}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         if self._steps_done >= self.problem.horizon:
             raise UserError("The episode is over: call `reset` before the next `step`.")
         noise = self._noise[self._steps_done]
+        model = self.problem.exact.at(jnp.asarray(self._steps_done, jnp.int32))
         moved, reward, ended, broken = _step(
-            self.problem.exact, self._scaled, self._state, np.asarray(action, np.float32), noise
+            model, self._scaled, self._state, np.asarray(action, np.float32), noise
         )
         self._state = np.array(moved)
         self._steps_done += 1
         truncated = self._steps_done == self.problem.horizon
+        observed = self._observed()
         if bool(ended):
             self._steps_done = self.problem.horizon
         info = {"violations": int(broken)}
-        return self._state.copy(), float(reward), bool(ended), truncated, info
+        return observed, float(reward), bool(ended), truncated, info
+
+    def _observed(self) -> Observation:
+        return observation(self.problem, self._state.copy(), self._steps_done)
 
 
 class VectorEnvironment(VectorEnv):
@@ -130,7 +136,7 @@ class VectorEnvironment(VectorEnv):
             self._states = jnp.broadcast_to(state, (self.num_envs, self.problem.state_size))
         self._steps_done = np.zeros(self.num_envs, int)
         self._over = np.zeros(self.num_envs, bool)
-        return np.array(self._states), {}
+        return observation(self.problem, np.array(self._states), self._steps_done), {}
 
     def step(
         self, actions: Any
@@ -145,7 +151,7 @@ class VectorEnvironment(VectorEnv):
         again = self._over
         states, rewards, ended, broken = _step_all(
             self.problem, self._scaled, self._states, np.asarray(actions, np.float32), again,
-            noise_key, start_key, self.region_starts,
+            noise_key, start_key, self.region_starts, jnp.asarray(self._steps_done, jnp.int32),
         )  # fmt: skip
         self._states = states
         self._steps_done = np.where(again, 0, self._steps_done + 1)
@@ -153,19 +159,31 @@ class VectorEnvironment(VectorEnv):
         truncated = self._steps_done == self.problem.horizon
         self._over = terminated | truncated
         info = {"violations": np.array(broken), "_violations": ~again}
-        return np.array(states), np.array(rewards, np.float64), terminated, truncated, info
+        observed = observation(self.problem, np.array(states), self._steps_done)
+        return observed, np.array(rewards, np.float64), terminated, truncated, info
+
+
+def observation(
+    problem: Problem, states: Float[np.ndarray, "*envs n"], steps: Any
+) -> Float[np.ndarray, "*envs n_or_more"]:
+    """What the agent sees: the states, and the steps taken where the model sees the time."""
+    if not problem.sees_time:
+        return states
+    time = np.broadcast_to(np.asarray(steps, np.float32), states.shape[:-1])
+    return np.concatenate([states, time[..., None]], axis=-1)
 
 
 def _spaces(problem: Problem, scaled: bool) -> tuple[spaces.Box, spaces.Box]:
     bounded = _scaled_components(problem, scaled)
     high = np.where(bounded, 1.0, np.inf).astype(np.float32)
-    observation = spaces.Box(-np.inf, np.inf, (problem.state_size,), np.float32)
-    return observation, spaces.Box(-high, high, dtype=np.float32)
+    size = problem.state_size + problem.sees_time
+    observed = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+    return observed, spaces.Box(-high, high, dtype=np.float32)
 
 
 def _scaled_components(problem: Problem, scaled: bool) -> Bool[np.ndarray, " m"]:
     """Which components of the action are given in [−1, 1]: those bounded at the own start."""
-    low, high = problem.exact.bounds(problem.initial_state)
+    low, high = problem.exact.at(np.int32(0)).bounds(problem.initial_state)
     return np.asarray(jnp.isfinite(low) & jnp.isfinite(high)) & scaled
 
 
@@ -207,14 +225,17 @@ def _move_all(
     noise_key: Key[Array, ""],
     start_key: Key[Array, ""],
     region: bool,
+    times: Int[Array, " envs"],
 ) -> tuple[
     Float[Array, "envs n"], Float[Array, " envs"], Bool[Array, " envs"], Int[Array, " envs"]
 ]:
     """Moves all episodes on by a step; those that were over begin anew and earn nothing."""
     noise = draw_noise(problem.exact, noise_key, (len(states),))
-    outcome = jax.vmap(_move, in_axes=(None, None, 0, 0, 0))(
-        problem.exact, scaled, states, actions, noise
-    )
+
+    def move(time: Array, *rest: Array) -> tuple[Array, ...]:
+        return _move(problem.exact.at(time), scaled, *rest)
+
+    outcome = jax.vmap(move)(times, states, actions, noise)
     starts = _starts(problem, start_key, len(states), region)
     nothing = (starts, jnp.zeros(len(states)), jnp.zeros(len(states), bool), jnp.array(0))
 

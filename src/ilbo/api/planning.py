@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from ilbo.api.interruption import first_interrupt_noted
 from ilbo.api.progress import Bar
 from ilbo.errors import UserError
+from ilbo.loggers.logger import Logger
+from ilbo.loggers.names import loggers
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Whole
 from ilbo.nn.policy import Policy
@@ -25,6 +27,7 @@ from ilbo.planning.records import Plan, Progress
 from ilbo.planning.stopping import rules
 from ilbo.planning.trainer import Trainer
 from ilbo.planning.warm_start import WarmStart
+from ilbo.registry.names import make
 from ilbo.runs.finish import finish
 from ilbo.runs.folder import RunFolder
 from ilbo.runs.further import LENGTH, earlier_policy, hooks_of, prolonged
@@ -38,7 +41,7 @@ SILENCE = 3.0
 
 
 def plan(
-    problem: Problem,
+    problem: Problem | str | Path,
     config: ILBO | Mapping[str, Any] | None = None,
     *,
     seed: Whole = 0,
@@ -51,6 +54,7 @@ def plan(
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | Literal["bar"] | None = None,
+    log: str | Logger | Iterable[str | Logger] = (),
 ) -> Plan:
     """Trains a deep reactive policy by iterative lower bound optimisation.
 
@@ -58,7 +62,8 @@ def plan(
     "stopped"; pressed twice, it raises `KeyboardInterrupt`.
 
     Args:
-        problem: What to plan for.
+        problem: What to plan for: a `Problem`, or what `ilbo.make` takes, such as "navigation-3" or
+            "battery.py:problem", whose file is run.
         config: Settings; the defaults if None.
         seed: Seed of the run, or of the first of several.
         seeds: How many runs, with seeds `seed`, `seed` + 1, ...; or their seeds.
@@ -74,6 +79,8 @@ def plan(
         progress: "bar" for a bar, or a function that is called with each test's `Record` as
             training goes on, and with the policy tested too if it takes two arguments. Returning
             `ilbo.STOP`, it ends training.
+        log: Other programs to tell of the run: "tensorboard", "mlflow", "wandb", or loggers of
+            `ilbo.loggers`; one or several.
 
     >>> problem = ilbo.make("navigation-3")
     >>> plan = ilbo.plan(problem, ilbo.ILBO(layers=(32,)), episodes=5)
@@ -81,19 +88,25 @@ def plan(
     (2,)
     """
     keep_compiled_programs()
+    if isinstance(problem, str | Path):
+        problem = make(problem)
     config = loop.as_settings(config)
     hooks = rules(patience, target)
     first = None
     if warm_start is not None:
-        make = config.policy
-        first = earlier_policy(warm_start, problem, make if callable(make) else None)
+        maker = config.policy
+        first = earlier_policy(warm_start, problem, maker if callable(maker) else None)
         hooks.append(WarmStart(first))
     by_clock = seconds if episodes is not None else (seconds or config.seconds)
     writing = None
     if out is not None:
         asked = {"patience": patience, "target": target}
         writing = _Writing(Path(out), overwrite, by_clock, asked, first)
-    with _watched(progress, by_clock) as watching, writing or contextlib.nullcontext():
+    with (
+        loggers(log, None if out is None else Path(out)) as told,
+        _watched(progress, by_clock) as watching,
+        writing or contextlib.nullcontext(),
+    ):
         found = loop.plan(
             problem,
             config,
@@ -101,11 +114,11 @@ def plan(
             seeds=seeds,
             episodes=episodes,
             seconds=seconds,
-            hooks=[*([writing] if writing else []), *hooks, *watching],
+            hooks=[*([writing] if writing else []), *hooks, *watching, *told],
             keep=_kept,
         )
         if writing:
-            writing.finish(found)
+            told.close(writing.finish(found))
     return found
 
 
@@ -118,6 +131,7 @@ def resume(
     patience: int | None = None,
     target: float | None = None,
     progress: Progress | Literal["bar"] | None = None,
+    log: str | Logger | Iterable[str | Logger] = (),
     trust: bool = False,
 ) -> Plan:
     """Goes on with the run in a folder, to the same policy bit for bit as if it had not stopped;
@@ -132,6 +146,7 @@ def resume(
         patience: As in `plan`; counted from here on where the run is trained further.
         target: As in `plan`.
         progress: As in `plan`.
+        log: As in `plan`.
         trust: Whether the Python file that the folder names as the problem's source may be run.
 
     A run that has finished is returned as it is, unless it is trained further.
@@ -146,14 +161,18 @@ def resume(
     config = longer.config
     trainer = ILBOTrainer.of(owner, config, config.most_episodes)
     planner = Planner(trainer, saved.seeds, config.most_episodes, programs=_kept(trainer))
-    with RunFolder(saved.path) as folder, _watched(progress, config.seconds, done) as watching:
+    with (
+        loggers(log, saved.path) as told,
+        RunFolder(saved.path) as folder,
+        _watched(progress, config.seconds, done) as watching,
+    ):
         if asked:
             folder.prolong(longer)
         ended = [StopWhen(lambda: True, "finished")] if longer.result is not None else []
-        hooks = [*ended, *hooks_of(longer, owner), *watching]
+        hooks = [*ended, *hooks_of(longer, owner), *watching, *told]
         found = loop.train(planner, [Recorder(folder), *hooks], seconds=config.seconds)
         if found.is_finished and longer.result is None:
-            finish(folder, found)
+            told.close(finish(folder, found))
     return found
 
 
@@ -208,9 +227,9 @@ class _Writing(Hook):
     def after(self, moment: Moment) -> None:
         self.recorder.after(moment)
 
-    def finish(self, plan: Plan) -> None:
-        if self.folder and plan.is_finished:
-            finish(self.folder, plan)
+    def finish(self, plan: Plan) -> dict[str, Any] | None:
+        """The result; None where the plan has not come to its end."""
+        return finish(self.folder, plan) if self.folder and plan.is_finished else None
 
 
 def _kept(trainer: Trainer) -> Kept | None:

@@ -1,4 +1,4 @@
-"""How far training has come: a live bar on a terminal, plain lines elsewhere."""
+"""How far training has come: a live bar on a terminal or in a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from ilbo.api.widget import widget
 from ilbo.mdp.numbers import precise
 from ilbo.notes import note, printable
 from ilbo.planning.loop import Hook, Moment
@@ -32,10 +33,11 @@ class TrainingProgress:
         self.seeds, self.seconds = seeds, seconds
         self.first: tuple[int, float] | None = None
         self.waiting: list[Record] = []
-        self.bar = _bar() if sys.stderr.isatty() else None
-        if self.bar is None:
+        self.widget = widget(self.title, seconds or episodes)
+        self.bar = _bar() if sys.stderr.isatty() and not self.widget else None
+        if self.bar is None and not self.widget:
             note(f"{title}: from episode {done}" if done else title)
-        else:
+        elif self.bar is not None:
             if self.bar.console.width < WIDE:
                 note(title)
             self.task = self.bar.add_task(
@@ -46,6 +48,8 @@ class TrainingProgress:
             )
 
     def __enter__(self) -> TrainingProgress:
+        if self.widget:
+            self.widget.show()
         if self.bar is not None:
             self.bar.start()
         return self
@@ -64,8 +68,10 @@ class TrainingProgress:
         speed, left = self._pace(record.episode)
         earned = f"now {precise(current)}  best {precise(best)}"
         news = "  ".join(filter(None, (earned, speed, left)))
-        if self.bar is not None:
-            reached = record.episode if self.seconds is None else round(record.seconds)
+        reached = record.episode if self.seconds is None else round(record.seconds)
+        if self.widget:
+            self.widget.update(reached, news)
+        elif self.bar is not None:
             narrow = self.bar.console.width < WIDE
             short = "  ".join(filter(None, (left, earned)))
             self.bar.update(self.task, completed=reached, news=short if narrow else news)

@@ -110,14 +110,17 @@ class Run:
         key = fresh_key() if seed is None else seed
         return evaluate(self.problem, self.policy, key, episodes, start)
 
-    def report(self, out: str | Path | None = None, *, limit: bool = False) -> Path:
+    def report(
+        self, out: str | Path | None = None, *, limit: bool = False, bound: bool = False
+    ) -> Path:
         """Writes the report, an HTML page, into the run folder or where `out` says; returns where.
 
         Args:
             out: HTML file to write.
             limit: Whether to compute the hindsight limit as well, which takes a while.
+            bound: Whether to say how far the policy is from the best possible at the most.
         """
         keep_compiled_programs()
         path = Path(out) if out is not None else self.path / REPORT
-        write_report([self.path], path, problem=self.problem, limit=limit)
+        write_report([self.path], path, problem=self.problem, limit=limit, bound=bound)
         return path

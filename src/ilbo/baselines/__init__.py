@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
+    from ilbo.baselines.bounding import Bound, bound
     from ilbo.baselines.config import ThroughTime
     from ilbo.baselines.dynamic import GridPolicy, Optimum, earned, optimum, solve
     from ilbo.baselines.limit import Limit, hindsight
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
     from ilbo.baselines.through_time import ThroughTimeTrainer, plan_through_time
 
 __all__ = [
+    "Bound",
     "GridPolicy",
     "Limit",
     "Optimum",
     "StraightLine",
     "ThroughTime",
     "ThroughTimeTrainer",
+    "bound",
     "earned",
     "fit_value",
     "hindsight",
@@ -37,6 +40,7 @@ __all__ = [
 __getattr__ = on_first_use(
     __name__,
     {
+        "bounding": ("Bound", "bound"),
         "config": ("ThroughTime",),
         "dynamic": (
             "GridPolicy",

@@ -247,6 +247,11 @@ def solve(
             f"Dynamic programming on a grid takes problems of up to {MOST_COMPONENTS} state "
             f"components, but {problem.name} has {n}."
         )
+    if problem.sees_time:
+        raise UserError(
+            f"Dynamic programming on a grid takes models without the time, which {problem.name} "
+            "sees: give it a clock as a state component instead."
+        )
     low, high = problem.region if box is None else box
     low, high = (jnp.broadcast_to(jnp.asarray(end, jnp.float32), (n,)) for end in (low, high))
     if not bool(jnp.all(low < high)):

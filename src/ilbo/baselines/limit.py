@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Key
 
 from ilbo.baselines.open_loop import evaluation_noise, follow, reference_policies
 from ilbo.errors import UserError
-from ilbo.mdp.bounds import within
+from ilbo.mdp.bounds import bounds_at, within
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, State
@@ -165,7 +165,7 @@ def _along(
     """The actions of a policy along the noise: as a plan, what they earn, as they are."""
     starts = jnp.broadcast_to(start, (len(noise), problem.state_size))
     path = roll(problem.exact, policy, jnp.swapaxes(noise, 0, 1), jax.random.key(0), starts)
-    low, high = jax.vmap(jax.vmap(problem.exact.bounds))(path.states[:, :-1])
+    low, high = bounds_at(problem.exact, path.states[:, :-1], jnp.arange(problem.horizon))
     plan = fractions(path.actions, low, high)
     return plan, discounted_sum(problem, path.rewards), path.actions
 
@@ -205,7 +205,7 @@ def _play(
 
 def _ends(problem: Problem, start: State) -> tuple[Action, Action]:
     """Lowest and highest fraction of each action: no end where there is no bound."""
-    low, high = problem.exact.bounds(start)
+    low, high = problem.exact.at(jnp.zeros((), jnp.int32)).bounds(start)
     return (
         jnp.where(jnp.isfinite(low), 0.0, -jnp.inf),
         jnp.where(jnp.isfinite(high), 1.0, jnp.inf),

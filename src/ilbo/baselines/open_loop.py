@@ -13,7 +13,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.errors import UserError
-from ilbo.mdp.bounds import within
+from ilbo.mdp.bounds import bounds_at, within
 from ilbo.mdp.evaluate import Evaluation, summarise
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
@@ -102,17 +102,18 @@ def follow(
     """One episode along a plan; act(plan[t], low, high) is the action between the bounds there."""
 
     def one(
-        carry: tuple[State, Bool[Array, ""]], inputs: tuple[Action, Noise]
+        carry: tuple[State, Bool[Array, ""]], inputs: tuple[Action, Noise, Array]
     ) -> tuple[tuple[State, Bool[Array, ""]], tuple[Array, ...]]:
         state, alive = carry
-        planned, xi = inputs
-        action = act(planned, *model.bounds(state))
-        broken = jnp.where(alive, model.violations(state, action), 0)
-        moved, reward, still = step(model, state, action, xi, alive)
+        planned, xi, time = inputs
+        now = model.at(time)
+        action = act(planned, *now.bounds(state))
+        broken = jnp.where(alive, now.violations(state, action), 0)
+        moved, reward, still = step(now, state, action, xi, alive)
         return (moved, still), (moved, action, reward, alive, broken)
 
     carry = (start, ~model.terminal(start))
-    _, (states, *rest) = jax.lax.scan(one, carry, (plan, noise))
+    _, (states, *rest) = jax.lax.scan(one, carry, (plan, noise, jnp.arange(len(plan))))
     return Trajectories(jnp.concatenate([start[None], states]), *rest)
 
 
@@ -124,7 +125,7 @@ def _mean_actions(
     noise = draw_noise(problem.exact, key, (problem.horizon, BATCH))
     starts = jnp.broadcast_to(start, (BATCH, problem.state_size))
     path = roll(problem.exact, policy, noise, key, starts)
-    low, high = jax.vmap(jax.vmap(problem.exact.bounds))(path.states[:, :-1])
+    low, high = bounds_at(problem.exact, path.states[:, :-1], jnp.arange(problem.horizon))
     width = jnp.mean(within(low, high, 1.0) - within(low, high, 0.0), axis=0)
     return jnp.mean(path.actions, axis=0), jnp.maximum(width, 1e-6)
 

@@ -3,7 +3,7 @@
 With perfect information a plan profits from noise that no policy can foresee. Each step of it is
 charged what the noise itself was worth, by a value function V(s, steps left):
 
-    r − γ ( V(s', h − 1) − E_ξ V(f(s, a, ξ), h − 1) ).
+    r − ( w(s') − E_ξ w(f(s, a, ξ)) ),   w(s') = r(s, a, s') + γ V(s', h − 1).
 
 A policy does not see the noise, so the charges cost it nothing in the mean: the best plan in
 hindsight still bounds every policy from above, whatever V is (information relaxation with a
@@ -35,8 +35,12 @@ Value = Callable[[State, Int[Array, ""]], Float[Array, ""]]
 
 NODES = 256
 """Most points of a quadrature; where it would have more, the expectation is over draws."""
+DRAWS = 32
+"""Of noise, for that expectation."""
 EPISODES = 4096
-"""Episodes that `fit_value` learns from."""
+"""States that `fit_value` fits for each number of steps left."""
+REACH = 0.1
+"""How far these lie beyond what is visited at the time, as a share of what is visited at all."""
 
 
 def penalised_hindsight(
@@ -45,7 +49,7 @@ def penalised_hindsight(
     key: Key[Array, ""] | int,
     episodes: int = 64,
     start: Any = None,
-    draws: int = 32,
+    draws: int = DRAWS,
     steps: int = STEPS,
     rounds: int = ROUNDS,
     policies: Sequence[PolicyFunction] = (),
@@ -60,37 +64,38 @@ def penalised_hindsight(
         draws: Of noise for the expectation of each step, where its law has too many components for
             a quadrature.
     """
+    own = [Narrow(policy, problem.state_size) for policy in policies]
+    return hindsight(charged(problem, value, start, draws), key, episodes, None, steps, rounds, own)
+
+
+def charged(problem: Problem, value: Value, start: Any = None, draws: int = DRAWS) -> Problem:
+    """The problem with each step charged for what its noise was worth (`Penalised`); the arguments
+    are those of `penalised_hindsight`."""
     model = problem.exact
-    try:
-        points = max(p for p in range(1, 10) if p**model.law.size <= NODES)
-        nodes, weights = model.law.quadrature(points) if points >= 3 else (None, None)
-    except UserError:
-        nodes, weights = None, None
+    nodes, weights = expectation(model.law)
     kind = Penalised
     if type(model).heuristic is not Model.heuristic:
         kind = PenalisedWithHeuristic
-    charged = kind(
+    penalised = kind(
         model,
         value,
         problem.horizon,
         problem.discount,
         Redrawn(model.law, 0 if nodes is not None else draws),
-        None if nodes is None else jnp.asarray(nodes, jnp.float32),
-        None if weights is None else jnp.asarray(weights, jnp.float32),
+        nodes,
+        weights,
     )
     state = problem.initial_state if start is None else problem.check_start(start)
     low, high = problem.region
     more = np.array([0.0, 0.0], np.float32)
-    wide = Problem(
-        charged,
+    return Problem(
+        penalised,
         name=f"{problem.name}, penalised",
         initial_state=np.concatenate([state, more]),
         horizon=problem.horizon,
         discount=problem.discount,
         region=(np.concatenate([low, more]), np.concatenate([high, more])),
     )
-    own = [Narrow(policy, problem.state_size) for policy in policies]
-    return hindsight(wide, key, episodes, None, steps, rounds, own)
 
 
 class Redrawn(Law):
@@ -107,7 +112,7 @@ class Redrawn(Law):
         own = self.law.sample(key, shape)
         if not self.draws:
             return own
-        further = self.law.sample(jax.random.fold_in(key, 1), (*shape, self.draws))
+        further = in_pairs(self.law, jax.random.fold_in(key, 1), (*shape, self.draws))
         return jnp.concatenate([own, further.reshape(*shape, -1)], axis=-1)
 
     def log_prob(self, noise: Float[Array, " k"]) -> Float[Array, " k"]:
@@ -129,29 +134,33 @@ class Penalised(Model):
     nodes: Float[Array, "q k"] | None
     weights: Float[Array, " q"] | None
 
+    def _now(self, state: State) -> Model:
+        return self.model.at(state[-2].astype(jnp.int32))
+
     def transition(self, state: State, action: Action, noise: Noise) -> State:
         own, time = state[:-2], state[-2]
         k = self.law.law.size
         left = self.horizon - time.astype(jnp.int32) - 1
 
         def after(xi: Float[Array, " k"]) -> tuple[State, Float[Array, ""]]:
-            moved = self.model.transition(own, action, xi)
-            worth = jnp.where(left > 0, self.value(moved, jnp.maximum(left, 1)), 0.0)
-            return moved, jnp.where(self.model.terminal(moved), 0.0, worth)
+            now = self._now(state)
+            moved = now.transition(own, action, xi)
+            later = jnp.where(left > 0, self.value(moved, jnp.maximum(left, 1)), 0.0)
+            later = jnp.where(self.model.terminal(moved), 0.0, later)
+            return moved, now.reward(own, action, moved) + self.discount * later
 
         moved, worth = after(noise[:k])
         if self.nodes is not None and self.weights is not None:
             mean = self.weights @ jax.vmap(after)(self.nodes)[1]
         else:
             mean = jnp.mean(jax.vmap(after)(noise[k:].reshape(-1, k))[1])
-        charge = self.discount * (worth - mean)
-        return jnp.concatenate([moved, jnp.stack([time + 1, charge])])
+        return jnp.concatenate([moved, jnp.stack([time + 1, worth - mean])])
 
     def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
-        return self.model.reward(state[:-2], action, next_state[:-2]) - next_state[-1]
+        return self._now(state).reward(state[:-2], action, next_state[:-2]) - next_state[-1]
 
     def bounds(self, state: State) -> tuple[Action, Action]:
-        return self.model.bounds(state[:-2])
+        return self._now(state).bounds(state[:-2])
 
     def terminal(self, state: State) -> Bool[Array, ""]:
         return self.model.terminal(state[:-2])
@@ -161,7 +170,7 @@ class PenalisedWithHeuristic(Penalised):
     """Of a model with a hand-written controller."""
 
     def heuristic(self, state: State) -> Action:
-        return self.model.heuristic(state[:-2])
+        return self._now(state).heuristic(state[:-2])
 
 
 class Narrow(eqx.Module):
@@ -201,38 +210,97 @@ def fit_value(
     episodes: int = EPISODES,
     start: Any = None,
 ) -> QuadraticValue:
-    """The value function of a policy, by regression of what it earns on the states it visits.
+    """The value function of a policy, by regression, backwards in the number of steps left.
 
-    A quadratic function of the state is fitted for each number of steps left, by ridge regression
-    on simulated episodes that start around the given start, as far from it as the episodes of the
-    policy itself wander in their first half.
+    A quadratic function of the state is fitted for each number of steps left to what one step of
+    the policy earns and the function of one step less says of the state after it, in the mean over
+    the noise. The states are those that the policy visits then, spread out to about twice as far.
     """
-    middle = problem.initial_state if start is None else problem.check_start(start)
     key = as_key(key)
-    wander_key, start_key, key = jax.random.split(key, 3)
-    visited = np.asarray(simulate(problem, policy, wander_key, 256, start).states, float)
-    spread = visited[:, : 1 + problem.horizon // 2].std(axis=(0, 1))
-    away = spread * np.asarray(jax.random.normal(start_key, (episodes, problem.state_size)))
-    low, high = problem.domain
-    starts = np.clip(np.asarray(middle) + away, low, high)
-    path = simulate(problem, policy, key, episodes, starts)
-    states = np.asarray(path.states, np.float64)[:, :-1]
-    alive = np.asarray(path.alive, bool)
-    to_go = np.asarray(path.rewards, np.float64)
-    for t in reversed(range(problem.horizon - 1)):
-        to_go[:, t] += problem.discount * to_go[:, t + 1]
-    centre, scale = states[alive].mean(axis=0), states[alive].std(axis=0)
+    visit_key, spread_key, key = jax.random.split(key, 3)
+    path = simulate(problem, policy, visit_key, episodes, start)
+    visited = np.asarray(path.states, np.float64)[:, :-1]
+    everywhere = visited[np.asarray(path.alive, bool)]
+    centre, scale = everywhere.mean(axis=0), everywhere.std(axis=0)
+    reach = visited.std(axis=0) + REACH * scale  # [horizon, n]
+    away = reach * np.asarray(jax.random.normal(spread_key, visited.shape))
+    states = np.clip(visited + away, *(np.asarray(end) for end in problem.domain))
     scale = np.where(scale > 0, scale, 1.0)
-    rows = [np.zeros(features(jnp.zeros(problem.state_size)).shape[0])]
-    for left in range(1, problem.horizon + 1):
-        t = problem.horizon - left
-        phi = np.asarray(features((states[:, t] - centre) / scale), np.float64)[alive[:, t]]
-        earned = to_go[alive[:, t], t]
-        ridge = 1e-6 * max(len(phi), 1) * np.eye(phi.shape[1])
-        ridge[0, 0] = 1e-9
-        rows.append(np.linalg.solve(phi.T @ phi + ridge, phi.T @ earned))
-    return QuadraticValue(
+    value = QuadraticValue(
         jnp.asarray(centre, jnp.float32),
         jnp.asarray(scale, jnp.float32),
-        jnp.asarray(np.stack(rows), jnp.float32),
+        jnp.zeros((problem.horizon + 1, features(jnp.zeros(problem.state_size)).shape[0])),
     )
+    nodes, weights = expectation(problem.exact.law)
+    for left in range(1, problem.horizon + 1):
+        t = problem.horizon - left
+        here = jnp.asarray(states[:, t], jnp.float32)
+        worth = _one_step(
+            problem, policy, value, here, jnp.asarray(t), nodes, weights, jax.random.fold_in(key, t)
+        )
+        phi = np.asarray(features((states[:, t] - centre) / scale), np.float64)
+        good = np.isfinite(np.asarray(worth))
+        phi, earned = phi[good], np.asarray(worth, np.float64)[good]
+        ridge = 1e-6 * max(len(phi), 1) * np.eye(phi.shape[1])
+        ridge[0, 0] = 1e-9
+        row = np.linalg.solve(phi.T @ phi + ridge, phi.T @ earned)
+        value = eqx.tree_at(
+            lambda v: v.weights, value, value.weights.at[left].set(row.astype(np.float32))
+        )
+    return value
+
+
+@eqx.filter_jit
+def _one_step(
+    problem: Problem,
+    policy: PolicyFunction,
+    value: QuadraticValue,
+    states: Float[Array, "e n"],
+    time: Int[Array, ""],
+    nodes: Float[Array, "q k"] | None,
+    weights: Float[Array, " q"] | None,
+    key: Key[Array, ""],
+) -> Float[Array, " e"]:
+    """E_ξ [ r + γ V(s', steps left after) ] at the policy's action."""
+    model = problem.exact
+    left = problem.horizon - time - 1
+
+    def one(state: State, key: Key[Array, ""]) -> Float[Array, ""]:
+        action = policy(state, time) if getattr(policy, "timed", False) else policy(state)
+        action = jnp.clip(action, *model.bounds(state))
+
+        def outcome(xi: Float[Array, " k"]) -> Float[Array, ""]:
+            moved = model.transition(state, action, xi)
+            after = jnp.where(model.terminal(moved), 0.0, value(moved, left))
+            return model.reward(state, action, moved) + problem.discount * after
+
+        if nodes is not None and weights is not None:
+            return weights @ jax.vmap(outcome)(nodes)
+        return jnp.mean(jax.vmap(outcome)(in_pairs(model.law, key, (DRAWS,))))
+
+    keys = jax.random.split(key, len(states))
+    return jax.lax.map(lambda both: one(*both), (states, keys), batch_size=256)
+
+
+def expectation(
+    law: Law,
+) -> tuple[Float[Array, "q k"] | None, Float[Array, " q"] | None]:
+    """Nodes and weights of a quadrature, or None, None where it would have too many."""
+    try:
+        points = max(p for p in range(1, 10) if p**law.size <= NODES)
+        if points < 3:
+            return None, None
+        nodes, weights = law.quadrature(points)
+    except UserError:
+        return None, None
+    return jnp.asarray(nodes, jnp.float32), jnp.asarray(weights, jnp.float32)
+
+
+def in_pairs(law: Law, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "*shape k"]:
+    """Draws along the last axis of the shape; of a Gaussian each second is the one before with the
+    other sign, so that what is odd in the noise has the mean 0 exactly."""
+    *front, count = shape
+    if not law.gaussian.all() or count % 2:
+        return law.sample(key, shape)
+    half = law.sample(key, (*front, count // 2))
+    return jnp.concatenate([half, -half], axis=-2)

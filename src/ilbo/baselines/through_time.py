@@ -21,7 +21,8 @@ from ilbo.baselines.config import ThroughTime
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Whole
 from ilbo.mdp.simulate import Trial, discounted_sum, draw_noise, returns, step
-from ilbo.nn.policy import Layers, Policy, Scaling
+from ilbo.nn.policy import Layers, Maker, Policy
+from ilbo.nn.timed import TimedLayers
 from ilbo.planning.ascent import make_optimizer
 from ilbo.planning.loop import Tell, successive, train
 from ilbo.planning.planner import Planner
@@ -54,13 +55,18 @@ def total_rewards(
     model, start = problem.model, problem.initial_state
 
     @jax.checkpoint
-    def one(carry: Carry, xi: Float[Array, "b k"]) -> tuple[Carry, Float[Array, " b"]]:
-        states, alive = carry
-        moved, rewards, still = jax.vmap(partial(step, model))(states, policy(states), xi, alive)
+    def one(
+        carry: Carry, inputs: tuple[Float[Array, "b k"], Int[Array, ""]]
+    ) -> tuple[Carry, Float[Array, " b"]]:
+        (states, alive), (xi, time) = carry, inputs
+        actions = policy(states, jnp.broadcast_to(time, alive.shape) if policy.timed else None)
+        now = partial(step, model.at(time))
+        moved, rewards, still = jax.vmap(now)(states, actions, xi, alive)
         return (moved, still), rewards
 
     starts = jnp.broadcast_to(start, (noise.shape[1], *start.shape))
-    _, rewards = jax.lax.scan(one, (starts, ~jax.vmap(model.terminal)(starts)), noise)
+    inputs = noise, jnp.arange(len(noise))
+    _, rewards = jax.lax.scan(one, (starts, ~jax.vmap(model.terminal)(starts)), inputs)
     return discounted_sum(problem, rewards.T)
 
 
@@ -91,10 +97,16 @@ class ThroughTimeTrainer(Trainer):
 
     def init(self, key: Key[Array, ""]) -> tuple[ThroughTimeState, Any]:
         key_policy, key = jax.random.split(key)
-        policy = Policy.init(key_policy, self.problem, Layers(self.config.layers)).network
+        policy = Policy.init(key_policy, self.problem, self.maker).network
         zero = jnp.array(0)
         optimizer = self.optimizer(1.0).init(policy)
         return ThroughTimeState(policy, optimizer, zero, zero, zero, key), policy
+
+    @property
+    def maker(self) -> Maker:
+        """What makes the policy's network: one that sees the time where the model does."""
+        layers, problem = self.config.layers, self.problem
+        return TimedLayers(layers, problem.horizon) if problem.sees_time else Layers(layers)
 
     def optimizer(self, rate: float | Float[Array, ""]) -> optax.GradientTransformation:
         return make_optimizer(self.config.optimizer, rate)
@@ -157,7 +169,7 @@ class ThroughTimeTrainer(Trainer):
 
     def policy(self, parameters: Any) -> Policy:
         network = jax.tree.map(jnp.asarray, parameters)
-        return Policy(network, Scaling.of(self.problem), self.problem.model)
+        return Policy.with_network(network, self.problem, self.maker)
 
     def fault(self, state: ThroughTimeState) -> str | None:
         if int(state.fault) == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
@@ -41,6 +41,9 @@ class Command:
     limit: bool = False
     """Give the gap to the hindsight limit as well: the best return with perfect information, that
     is, with the noise of each episode known beforehand (slow)."""
+    bound: bool = False
+    """Say how far the policy is from the best possible at the most, by hindsight that pays for what
+    it knows of the noise (slow). Of several seeds it is the best one that is bounded."""
     json: bool = False
     """Print one JSON object and nothing else."""
 
@@ -59,15 +62,24 @@ class Command:
         key = fresh_key() if self.seed is None else self.seed
         found = [evaluate(problem, p, key, self.episodes, self.start) for p in policies]
         limit = self._limit(problem, policies, key) if self.limit else None
+        bound = None
+        if self.bound:
+            from ilbo.baselines.bounding import bound_best
+
+            earned = [e.discounted_returns for e in found]
+            bound = bound_best(problem, policies, earned, key, self.start)
         others = yardsticks(problem, key, self.episodes, self.start)
         compared = against([e.discounted_returns for e in found], others)
+        bounded = {} if bound is None else {"bound": {**asdict(bound), "sentence": bound.sentence}}
         if self.json:
             figures = self._object(problem, chosen.seeds, found)
-            print_json({**figures, "yardsticks": compared, "limit": limit})
+            print_json({**figures, "yardsticks": compared, "limit": limit, **bounded})
         else:
             self._print(problem, chosen.seeds, found, limit)
             for yardstick in compared:
                 say(f"compared    {yardstick.sentence}")
+            if bound:
+                say(f"bound       {bound.sentence}")
         return 0
 
     def _limit(self, problem: Problem, policies: list[Any], key: Any) -> dict[str, Any]:
@@ -106,6 +118,7 @@ class Command:
                 "discounted_mean": e.discounted_mean,
                 "discounted_std": e.discounted_std,
                 "violations": e.violations,
+                "broken": [asdict(broken) for broken in e.broken],
             }
             for e in found
         ]
@@ -154,6 +167,8 @@ class Command:
                 say(f"worst 10 %  {precise(e.cvar(0.1))} in the mean")
         violations = sum(e.violations for e in found) / len(found)
         say(f"violations  {precise(violations)} constraints per episode")
+        for broken in (each for e in found for each in e.broken):
+            say(f"  {broken.sentence}")
         if limit:
             say(
                 f"hindsight   {precise(limit['mean'])} with the noise known beforehand "

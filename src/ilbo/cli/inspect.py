@@ -59,17 +59,23 @@ def lines(report: dict[str, Any]) -> list[str]:
     for row in report.get("noise", []):
         out.append(f"  {row['where']} draws from {row['distribution']}: {row['law']}")
     out += ["", *_density(report)]
+    if report.get("preconditions"):
+        out += ["", "preconditions, and how they are kept"]
+        out += [f"  {row['text']}  ({_KEPT[row['kept']]})" for row in report["preconditions"]]
     for title, key in _LISTS.items():
         if report.get(key):
             out += ["", title, *(f"  {item}" for item in report[key])]
     return out
 
 
+_KEPT = {
+    "by construction": "kept by construction",
+    "counted": "not enforced, counted where it is broken",
+}
 _LISTS = {
-    "constraints checked and counted, not enforced": "not_enforced",
     "the episode ends when one of these holds": "terminations",
     "the episode ends when one of these does not hold": "invariants",
-    "discrete, relaxed for planning by pyRDDLGym-jax; evaluation is exact": "relaxed",
+    "discrete, relaxed for planning; evaluation is exact": "relaxed",
     "hidden state components": "hidden",
 }
 

@@ -44,9 +44,12 @@ COMMANDS = {
     "inspect": "Show how a problem is read: components, bounds, noise, density.",
     "evaluate": "Evaluate a trained policy on fresh episodes.",
     "compare": "Compare policies on equal noise.",
+    "watch": "Follow runs in the browser as they go.",
+    "tune": "Look for the settings that suit a problem best.",
     "report": "Write the report of one or more runs.",
     "export": "Export a trained policy for use elsewhere.",
     "reproduce": "Reproduce the paper's experiments.",
+    "doctor": "Show versions, devices and what is missing, for a bug report.",
     "completion": "Print the completion script for a shell.",
 }
 

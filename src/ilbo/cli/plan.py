@@ -7,16 +7,18 @@ import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 from ilbo.cli import fields
 from ilbo.cli.fields import Settings
 from ilbo.cli.types import Arguments, MaybePath, MaybeText, Trust
+from ilbo.cli.watch import Page
 from ilbo.storage.cache import keep_compiled_programs, programs_folder, use_one_thread
 
 if TYPE_CHECKING:
+    from ilbo.loggers.names import Loggers
     from ilbo.mdp.problem import Problem
     from ilbo.mdp.yardstick import Yardstick
     from ilbo.planning.planner import Planner
@@ -56,19 +58,32 @@ class Command:
     states and actions."""
     overwrite: bool = False
     """Replace the run that --out holds."""
-    tensorboard: bool = False
-    """Write event files for TensorBoard into the run folder as well."""
+    watch: bool = False
+    """Follow the run in the browser, as `ilbo watch` does; the page stays until Ctrl-C."""
+    log: Annotated[
+        tuple[Literal["tensorboard", "mlflow", "wandb"], ...],
+        UseAppendAction,
+        arg(metavar="{tensorboard,mlflow,wandb}", help_behavior_hint=""),
+    ] = ()
+    """Tell another program of the run as well: TensorBoard by files in the run folder, MLflow or
+    Weights & Biases as they are set up; may be given several times."""
     json: bool = False
     """Print one JSON object and nothing else."""
     settings: Annotated[Settings, arg(name="")] = dataclasses.field(default_factory=Settings)
 
     def run(self) -> int:
         keep_compiled_programs()
-        return self._resume(self.resume) if self.resume is not None else self._start()
+        with Page(self.watch) as page:
+            begun = self.resume
+            code = self._start(page) if begun is None else self._resume(begun, page)
+            if code == 0:
+                page.stay()
+        return code
 
-    def _start(self) -> int:
+    def _start(self, page: Page) -> int:
         import ilbo
         from ilbo.errors import UserError
+        from ilbo.loggers.names import check_installed
         from ilbo.nn.policy import Policy
         from ilbo.planning.networks import policy_maker
         from ilbo.planning.stopping import rules
@@ -97,6 +112,7 @@ class Command:
                 )
         if name is None:
             raise UserError("Name a problem, for example `ilbo plan navigation-3`.")
+        check_installed(self.log)
         if self.overwrite and self.out is None:
             raise UserError("--overwrite needs --out: the folder to replace.")
         stop = {key: values.get(key) for key in ("patience", "target")}
@@ -119,9 +135,10 @@ class Command:
             rules=stop,
             warm_start=first,
         ) as folder:
+            page.open(folder.path, trust=True)  # the model is the one that was named here
             return self._train(problem, read_run(folder.path), folder)
 
-    def _resume(self, path: Path) -> int:
+    def _resume(self, path: Path, page: Page) -> int:
         import ilbo
         from ilbo.cli.output import note
         from ilbo.errors import UserError
@@ -165,12 +182,14 @@ class Command:
         with RunFolder(path) as folder:
             if length:
                 folder.prolong(longer)
+            page.open(path, self.trust)
             return self._train(problem, longer, folder)
 
     def _train(self, problem: Problem, saved: SavedRun, folder: RunFolder) -> int:
         """Trains, from the folder's checkpoint where there is one, and finishes the run."""
         from ilbo.cli.output import note
         from ilbo.errors import PlanningWarning
+        from ilbo.loggers.names import loggers
         from ilbo.planning.ilbo import ILBOTrainer
         from ilbo.planning.loop import gradient_remarks
         from ilbo.planning.planner import Planner
@@ -185,7 +204,8 @@ class Command:
         kept = Kept.of(programs_folder(), trainer)
         planner = Planner(trainer, saved.seeds, episodes, programs=kept)
         try:
-            return self._train_and_finish(planner, saved, folder)
+            with loggers(self.log, folder.path) as told:
+                return self._train_and_finish(planner, saved, folder, told)
         except WriteError as error:
             note(
                 f"ilbo: {error} What was saved before is kept: make room, then go on with "
@@ -193,18 +213,18 @@ class Command:
             )
             return 1
 
-    def _train_and_finish(self, planner: Planner, saved: SavedRun, folder: RunFolder) -> int:
+    def _train_and_finish(
+        self, planner: Planner, saved: SavedRun, folder: RunFolder, told: Loggers
+    ) -> int:
         from ilbo.api.progress import of_planner
         from ilbo.cli.interruption import Interruption
         from ilbo.cli.output import note
-        from ilbo.cli.tensorboard import Events
         from ilbo.planning.loop import StopWhen, Tell, train
         from ilbo.runs.further import hooks_of
         from ilbo.runs.recorder import Recorder
 
         seconds = planner.config.seconds
         done = saved.history[0][-1].episode if saved.history[0] else 0
-        events = Events(folder.path, planner.seeds) if self.tensorboard else None
         program = planner.prepare()
         with (
             Interruption(lambda: program is not None and not program.done()) as interruption,
@@ -213,11 +233,9 @@ class Command:
             getting_ready = threading.Thread(target=_get_ready, args=(planner,))
             getting_ready.start()
             hooks = [Recorder(folder), *hooks_of(saved, planner.problem), Tell(bar)]
-            hooks += [StopWhen(interruption.requested), *([Tell(events.add)] if events else [])]
+            hooks += [StopWhen(interruption.requested), *told]
             plan = train(planner, hooks, seconds=seconds)
         getting_ready.join()
-        if events:
-            events.close()
         if plan.fault:
             note(f"ilbo: {plan.fault} It is in {folder.path}.")
             return 1
@@ -237,7 +255,9 @@ class Command:
             note(f"ilbo: ended after {plan.episode} episodes: {ENDED_EARLY[plan.ending]}.")
         from ilbo.runs.finish import finish
 
-        self._show(finish(folder, plan), saved)
+        result = finish(folder, plan)
+        told.close(result)
+        self._show(result, saved)
         return 0
 
     def _show(self, result: dict[str, Any], saved: SavedRun) -> None:

@@ -31,6 +31,8 @@ class Command:
     """Fresh episodes that each policy is evaluated on."""
     limit: bool = False
     """Compute the hindsight limit of each problem too, which takes a while."""
+    bound: bool = False
+    """Say how far each policy is from the best possible at the most, which takes a while."""
 
     def run(self) -> int:
         from ilbo.cli.output import say
@@ -58,6 +60,7 @@ class Command:
             episodes=self.episodes,
             limit=self.limit,
             trust=self.trust,
+            bound=self.bound,
         )
         say(f"report: {relative(out)}")
         return 0

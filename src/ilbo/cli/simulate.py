@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,6 +56,7 @@ class Command:
                     "discounted_mean": result.discounted_mean,
                     "discounted_std": result.discounted_std,
                     "violations": result.violations,
+                    "broken": [dataclasses.asdict(broken) for broken in result.broken],
                 }
             )
             return 0
@@ -62,4 +64,6 @@ class Command:
         print_returns(result)
         if result.violations:
             say(f"violations  {precise(result.violations)} constraints per episode")
+            for broken in result.broken:
+                say(f"  {broken.sentence}")
         return 0

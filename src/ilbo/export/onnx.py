@@ -223,24 +223,34 @@ class _Converter:
         return self.emit("Slice", x, *(np.array(list(n), np.int64) for n in numbers))
 
     def _gather(self, equation: Any, x: Value, indices: Value) -> Value:
-        """Entries along one axis at known places."""
+        """Entries along one axis, at places that are known or computed."""
         how, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
         own, out = equation.invars[0].aval.shape, equation.outvars[0].aval.shape
         (axis, *others) = how.start_index_map
+        keeps = not how.collapsed_slice_dims and (axis, sizes[axis]) == (0, 1)
         simple = (
             not others
-            and not isinstance(indices, str)
-            and tuple(how.collapsed_slice_dims) == (axis,)
+            and (tuple(how.collapsed_slice_dims) == (axis,) or keeps)
             and not getattr(how, "operand_batching_dims", ())
             and all(size == own[i] for i, size in enumerate(sizes) if i != axis)
         )
         if not simple:
             raise UserError("ONNX export cannot express this indexing: export without --onnx.")
-        places = np.asarray(indices)[..., 0].astype(np.int64).clip(0, own[axis] - 1)
+        shape = equation.invars[1].aval.shape[:-1]
         batch = [i for i in range(len(out)) if i not in how.offset_dims]
-        if batch != list(range(axis, axis + places.ndim)):
+        if batch != list(range(axis, axis + len(shape))):
             raise UserError("ONNX export cannot express this indexing: export without --onnx.")
-        return self.emit("Gather", x, places, axis=int(axis))
+        if isinstance(indices, str):
+            at = self.reshaped(self.cast(indices, np.int64), shape)
+            places: Value = self.emit("Max", at, np.int64(0))
+            places = self.emit("Min", places, np.int64(own[axis] - 1))
+        else:
+            places = np.asarray(indices)[..., 0].astype(np.int64).clip(0, own[axis] - 1)
+        found = self.emit("Gather", x, places, axis=int(axis))
+        return self.reshaped(found, out) if keeps else found
+
+    def _rem(self, equation: Any, x: Value, y: Value) -> Value:
+        return self.emit("Mod", x, y, fmod=1)  # with the sign of x, as C's
 
     def _dot_general(self, equation: Any, x: Value, y: Value) -> Value:
         (contract, batch) = equation.params["dimension_numbers"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, State
@@ -51,6 +53,20 @@ def in_units_of_bounds(
     return (action - middle) / half
 
 
+def bounds_at(model: Any, state: Float[Array, "*b n"], time: Any = None) -> tuple[Array, Array]:
+    """Lowest and highest action [*b, m] at states after `time` [*b] steps, which a model that does
+    not see the time need not be told."""
+    if time is None or not getattr(model, "sees_time", False):
+        now = model.at(time) if getattr(model, "sees_time", False) else model
+        return jnp.vectorize(now.bounds, signature="(n)->(m),(m)")(state)
+
+    def one(state: State, time: Int[Array, ""]) -> tuple[Action, Action]:
+        return model.at(time).bounds(state)
+
+    times = jnp.asarray(time).astype(jnp.int32)
+    return jnp.vectorize(one, signature="(n),()->(m),(m)")(state, times)
+
+
 class FixedBounds(eqx.Module):
     """Bounds that do not depend on the state: all that a policy needs of such a model."""
 
@@ -62,8 +78,12 @@ class FixedBounds(eqx.Module):
 
 
 def bounds_are_fixed(problem: Problem) -> bool:
-    """Whether the bounds are independent of the state."""
-    closed = jax.make_jaxpr(problem.model.bounds)(problem.initial_state)
+    """Whether the bounds are independent of the state, and of the time."""
+
+    def bounds(state: State, time: Int[Array, ""]) -> tuple[Action, Action]:
+        return problem.model.at(time).bounds(state)
+
+    closed = jax.make_jaxpr(bounds)(problem.initial_state, jnp.zeros((), jnp.int32))
     seen = {id(variable) for variable in closed.jaxpr.invars}
     for equation in closed.jaxpr.eqns:
         if any(id(variable) in seen for variable in equation.invars):

@@ -20,14 +20,22 @@ class Bounded:
     """A function compiled for each form of its arguments, as `eqx.filter_jit` does: arrays are
     traced, all else is part of the program. It must return arrays alone."""
 
-    def __init__(self, function: Callable[..., Any], most: int, donates: bool = False):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        most: int,
+        donates: bool = False,
+        options: dict[str, Any] | None = None,
+    ):
         """
         Args:
             function: What to compile.
             most: Programs that are kept.
             donates: Whether the arrays of the second argument are used up.
+            options: For the compiler.
         """
         self.function, self.most, self.donates = function, most, donates
+        self.options = options
         self.programs: OrderedDict[Hashable, Callable[..., Any]] = OrderedDict()
         self.lock = threading.Lock()
 
@@ -53,7 +61,8 @@ class Bounded:
         call.__name__ = call.__qualname__ = function.__name__
         kept = len(jax.tree.leaves(arrays[0]))
         donated = len(jax.tree.leaves(arrays[1])) if self.donates else 0
-        return jax.jit(call, donate_argnums=tuple(range(kept, kept + donated)))
+        used_up = tuple(range(kept, kept + donated))
+        return jax.jit(call, donate_argnums=used_up, compiler_options=self.options)
 
 
 def _is_array(x: Any) -> bool:

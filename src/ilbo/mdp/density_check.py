@@ -66,7 +66,7 @@ def reasons(problem: Problem, probes: int = 16) -> dict[str, str | None]:
 @eqx.filter_jit
 def _probe(problem: Problem, probes: int) -> tuple[Array, ...]:
     """c, J, a noise, the next state and the Jacobian at that noise, at `probes` random steps."""
-    model = problem.model
+    model = problem.model.at(jnp.zeros((), jnp.int32))
     key_state, key_action, key_noise = jax.random.split(jax.random.key(0), 3)
     states = problem.starts(key_state, (probes,)).at[0].set(problem.initial_state)
 

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from ilbo.errors import UserError
 from ilbo.mdp.bootstrap import bootstrap
+from ilbo.mdp.broken import Broken, broken_constraints
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import AnyPolicy, KeyOrSeed, Whole
 from ilbo.mdp.simulate import Trajectories, simulate
@@ -35,6 +36,8 @@ class Evaluation:
     returns: Float[np.ndarray, " episodes"] = field(repr=False)
     """The return of each."""
     discounted_returns: Float[np.ndarray, " episodes"] = field(repr=False)
+    broken: tuple[Broken, ...] = field(default=(), repr=False)
+    """The constraints that were broken, where the model tells them apart."""
 
     def quantiles(self, at: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
         return {q: float(np.quantile(self.returns, q)) for q in at}
@@ -94,6 +97,7 @@ def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
         violations=float(np.asarray(trajectories.violations).sum(axis=1).mean()),
         returns=returns,
         discounted_returns=discounted,
+        broken=broken_constraints(problem, trajectories),
     )
 
 
@@ -125,7 +129,9 @@ def _check_finite(problem: Problem, trajectories: Trajectories) -> None:
     episode, step = (int(i) for i in bad[0])
     state, action, moved = states[episode, step], actions[episode, step], states[episode, step + 1]
     if not np.isfinite(action).all():
-        unbounded = np.isnan(problem.exact.bounds(jnp.asarray(state))).any(axis=0)
+        unbounded = np.isnan(problem.exact.at(jnp.asarray(step)).bounds(jnp.asarray(state))).any(
+            axis=0
+        )
         whose, names, values = "policy's action", problem.action_names, action
         if unbounded.any():  # to clip into such bounds makes any action NaN
             whose, values = "model's bound of the action", np.where(unbounded, np.nan, 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,21 @@ from ilbo.mdp import density
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.shapes import Action, Noise, State
 
+MAY_SEE_TIME = (
+    *("transition", "reward", "bounds", "log_density"),
+    *("violations", "observe", "heuristic"),
+)
+
+
+@functools.cache
+def timed_methods(kind: type) -> frozenset[str]:
+    """Which methods of a class of models declare the time."""
+    return frozenset(
+        name
+        for name in MAY_SEE_TIME
+        if "time" in inspect.signature(inspect.unwrap(getattr(kind, name))).parameters
+    )
+
 
 class Model(eqx.Module):
     """A continuous MDP as pure functions of explicit noise.
@@ -21,12 +38,26 @@ class Model(eqx.Module):
     All methods take single, unbatched arrays and are traced by JAX; batching is `jax.vmap`.
     A subclass sets `law`, the law of the noise ξ of one step, which may not depend on the state or
     the action, and writes `transition`, `reward` and `bounds`; the rest has defaults.
+
+    A method that declares a further argument `time`, such as
+    `transition(self, state, action, noise, time)`, is given the number of steps taken so far, a
+    whole number [] from 0 on.
     """
 
     if TYPE_CHECKING:  # at run time a class attribute or a field, as suits the subclass
 
         @property
         def law(self) -> Law: ...
+
+    @property
+    def sees_time(self) -> bool:
+        """Whether one of its methods declares the time."""
+        return bool(timed_methods(type(self)))
+
+    def at(self, time: Any) -> Model:
+        """The model at this step, with methods that need not be told; itself where none declares
+        the time. None will do where what is called declares none."""
+        return At(self, time) if self.sees_time else self
 
     def noise(self, key: Key[Array, ""]) -> Noise:
         """Draws the noise ξ [k] of one step."""
@@ -56,6 +87,14 @@ class Model(eqx.Module):
         """How many constraints that `bounds` cannot express the action breaks."""
         return jnp.array(0)
 
+    def constraints(self) -> tuple[str, ...]:
+        """What `violations` counts, in words; none where `broken` cannot tell them apart."""
+        return ()
+
+    def broken(self, state: State, action: Action) -> Int[Array, " constraints"]:
+        """How many violations there are of each of `constraints`."""
+        return jnp.zeros(0, int)
+
     def observe(self, state: State, action: Action) -> dict[str, Float[Array, ""]]:
         """Further quantities of a step that pictures show, by name: scalars."""
         return {}
@@ -71,3 +110,46 @@ class Model(eqx.Module):
             f"{type(self).__name__} has no hand-written controller: "
             "write its `heuristic` method or choose another policy."
         )
+
+
+class At(Model):
+    """A model at one step: none of its methods takes the time."""
+
+    model: Model
+    time: Any
+
+    @property
+    def law(self) -> Law:
+        return self.model.law
+
+    def _told(self, method: str) -> tuple[Any, ...]:
+        return (self.time,) if method in timed_methods(type(self.model)) else ()
+
+    def noise(self, key: Key[Array, ""]) -> Noise:
+        return self.model.noise(key)
+
+    def transition(self, state: State, action: Action, noise: Noise) -> State:
+        return self.model.transition(state, action, noise, *self._told("transition"))
+
+    def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
+        return self.model.reward(state, action, next_state, *self._told("reward"))
+
+    def bounds(self, state: State) -> tuple[Action, Action]:
+        return self.model.bounds(state, *self._told("bounds"))
+
+    def log_density(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
+        if type(self.model).log_density is Model.log_density:
+            return density.log_density(self, state, action, next_state)
+        return self.model.log_density(state, action, next_state, *self._told("log_density"))
+
+    def terminal(self, state: State) -> Bool[Array, ""]:
+        return self.model.terminal(state)
+
+    def violations(self, state: State, action: Action) -> Int[Array, ""]:
+        return self.model.violations(state, action, *self._told("violations"))
+
+    def observe(self, state: State, action: Action) -> dict[str, Float[Array, ""]]:
+        return self.model.observe(state, action, *self._told("observe"))
+
+    def heuristic(self, state: State) -> Action:
+        return self.model.heuristic(state, *self._told("heuristic"))

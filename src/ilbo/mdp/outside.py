@@ -30,7 +30,7 @@ class NumpyPolicy:
         if not callable(controller):
             raise UserError(f"A policy is a function of the state; {controller!r} is none.")
         self.controller, self.batch = controller, batch
-        self.timed = bool(getattr(controller, "timed", False))
+        self.timed = is_timed(controller)
         self.stochastic = bool(getattr(controller, "stochastic", False))
 
     def __call__(self, state: Any, *rest: Any) -> np.ndarray:
@@ -54,6 +54,17 @@ class NumpyPolicy:
             ) from None
 
 
+def is_timed(policy: Any) -> bool:
+    """Whether a policy is called with the time as well: it says so, or declares `time`."""
+    told = getattr(policy, "timed", None)
+    if told is not None:
+        return bool(told)
+    try:
+        return "time" in inspect.signature(policy).parameters
+    except (TypeError, ValueError):
+        return False
+
+
 def as_policy(model: Model, policy: Any) -> Any:
     """What a user gave as a policy, as something that can be called with a state.
 
@@ -68,10 +79,20 @@ def as_policy(model: Model, policy: Any) -> Any:
     if callable(policy):
         return policy
     if callable(getattr(policy, "predict", None)):
-        return NumpyPolicy(_prediction(policy.predict), batch=True)
+        predict = _prediction(policy.predict)
+        return NumpyPolicy(_with_time(predict) if model.sees_time else predict, batch=True)
     raise UserError(
         f"A policy is a function of the state, or one of {', '.join(POLICIES)}; {policy!r} is none."
     )
+
+
+def _with_time(predict: Callable[..., Any]) -> Callable[..., Any]:
+    """For what observes [state, time], as `ilbo.adapters.gym` shows models that see the time."""
+
+    def actions(states: np.ndarray, time: np.ndarray) -> np.ndarray:
+        return predict(np.column_stack([states, time]).astype(np.float32))
+
+    return actions
 
 
 def _prediction(predict: Callable[..., Any]) -> Callable[..., Any]:

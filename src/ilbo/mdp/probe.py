@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ilbo.mdp.bounds import within
+from ilbo.mdp.changeable import with_arrays
+from ilbo.mdp.compiled import Bounded
 from ilbo.mdp.laws.gaussian import Gaussian
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
@@ -63,33 +67,42 @@ def influence(problem: Problem) -> Bool[np.ndarray, " m"]:
 
 def _slopes(problem: Problem) -> Bool[np.ndarray, "outputs inputs"]:
     """Where the derivatives of (next state, reward) in (state, action) are not 0, at some state."""
-    model, n = problem.model, problem.state_size
+    model = with_arrays(problem.model, problem.state_size, problem.action_size)
+    return np.asarray(_probe_compiled(model, _points(problem)))
 
-    def outcome(inputs: Float[Array, " inputs"], noise: Float[Array, " k"]) -> Float[Array, " o"]:
-        state, action = inputs[:n], inputs[n:]
-        moved = model.transition(state, action, noise)
-        return jnp.append(moved, model.reward(state, action, moved))
+
+def _probe(model: Model, points: tuple[Array, ...]) -> Bool[Array, "outputs inputs"]:
+    n = points[0].shape[1]
 
     def probe(
-        state: Float[Array, " n"], fraction: Float[Array, " m"], noise: Float[Array, " k"]
+        state: Float[Array, " n"],
+        fraction: Float[Array, " m"],
+        noise: Float[Array, " k"],
+        time: Int[Array, ""],
     ) -> Bool[Array, "outputs inputs"]:
-        action = within(*model.bounds(state), fraction)
-        return jax.jacrev(outcome)(jnp.concatenate([state, action]), noise) != 0
+        now = model.at(time)
 
-    def probes(points: tuple[Array, Array, Array]) -> Bool[Array, "outputs inputs"]:
-        if n > LARGE:
-            found = jax.lax.map(lambda point: probe(*point), points)
-        else:
-            found = jax.vmap(probe)(*points)
-        return jnp.any(found, axis=0)
+        def outcome(inputs: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+            state, action = inputs[:n], inputs[n:]
+            moved = now.transition(state, action, noise)
+            return jnp.append(moved, now.reward(state, action, moved))
 
-    return np.asarray(jax.jit(probes, compiler_options=FAST)(_points(problem)))
+        action = within(*now.bounds(state), fraction)
+        return jax.jacrev(outcome)(jnp.concatenate([state, action])) != 0
+
+    if n > LARGE:
+        found = jax.lax.map(lambda point: probe(*point), points)
+    else:
+        found = jax.vmap(probe)(*points)
+    return jnp.any(found, axis=0)
 
 
-def _points(
-    problem: Problem,
-) -> tuple[Float[np.ndarray, "p n"], Float[np.ndarray, "p m"], Float[np.ndarray | Array, "p k"]]:
-    """States, how far actions lie between their bounds, noise; by NumPy, which compiles nothing."""
+_probe_compiled = Bounded(_probe, 8, options=FAST)
+
+
+def _points(problem: Problem) -> tuple[Any, ...]:
+    """States [p, n], how far actions [p, m] lie between their bounds, noise [p, k] and times [p];
+    by NumPy, which compiles nothing."""
     draw, model = np.random.default_rng(0), problem.model
     low, high = (np.asarray(end) for end in problem.region)
     states = low + draw.uniform(size=(STATES, problem.state_size)) * (high - low)
@@ -101,4 +114,5 @@ def _points(
         if normal
         else draw_noise(model, jax.random.key(0), (STATES,))
     )
-    return states.astype(np.float32), fractions.astype(np.float32), noise
+    times = draw.integers(problem.horizon, size=STATES).astype(np.int32)
+    return states.astype(np.float32), fractions.astype(np.float32), noise, times

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Key
 from ilbo.errors import UserError, whole
 from ilbo.forks import check_not_forked
 from ilbo.mdp import indexes, sampling
+from ilbo.mdp.device import check_device
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
 from ilbo.mdp.shapes import State, Whole
@@ -52,7 +53,7 @@ class Problem(eqx.Module):
     name: str = eqx.field(static=True)
     horizon: int = eqx.field(static=True)
     """Number of steps of an episode."""
-    discount: float = eqx.field(static=True)
+    discount: float
     state_names: tuple[str, ...] = eqx.field(static=True)
     action_names: tuple[str, ...] = eqx.field(static=True)
     state_units: tuple[str, ...] = eqx.field(static=True)
@@ -85,6 +86,7 @@ class Problem(eqx.Module):
         region_is_guessed: bool = False,
     ):
         check_not_forked()
+        check_device()
         for given, what in ((model, "model"), (model if exact is None else exact, "exact model")):
             if not isinstance(given, Model):
                 raise UserError(f"Problem {name!r}: the {what} is {_no_model(given)}.")
@@ -135,6 +137,11 @@ class Problem(eqx.Module):
         own = origin._replace(fingerprint=fingerprint(problem))
         object.__setattr__(problem, "origin", own)
         return problem
+
+    @property
+    def sees_time(self) -> bool:
+        """Whether its models see the time."""
+        return self.model.sees_time or self.exact.sees_time
 
     @property
     def state_size(self) -> int:
@@ -275,19 +282,32 @@ def _check_shapes(model: Model, state: State, name: str) -> int:
             f"for example `law = ilbo.Gaussian({state.size})`."
         )
 
-    def step(key: Key[Array, ""]) -> tuple[Array, Array, Array, Array]:
-        low, high = model.bounds(state)
+    def step(key: Key[Array, ""], time: Array) -> tuple[Array, Array, Array, Array]:
+        now = model.at(time)
+        low, high = now.bounds(state)
         low, high = jnp.asarray(low), jnp.asarray(high)
         action = jnp.where(jnp.isfinite(low), low, jnp.where(jnp.isfinite(high), high, 0.0))
-        next_state = jnp.asarray(model.transition(state, action, model.noise(key)))
-        return low, high, next_state, jnp.asarray(model.reward(state, action, next_state))
+        next_state = jnp.asarray(now.transition(state, action, model.noise(key)))
+        return low, high, next_state, jnp.asarray(now.reward(state, action, next_state))
 
     try:
         low, high, next_state, reward = jax.eval_shape(
-            step, jax.eval_shape(lambda: jax.random.key(0))
+            step,
+            jax.eval_shape(lambda: jax.random.key(0)),
+            jax.ShapeDtypeStruct((), jnp.int32),
         )
     except UserError:
         raise
+    except (
+        jax.errors.TracerArrayConversionError,
+        jax.errors.TracerIntegerConversionError,
+    ) as error:
+        raise UserError(
+            f"Problem {name!r}: the model takes a number that is not known when it is compiled, "
+            "such as the time or the state, as an index of a list or of a NumPy array, or gives it "
+            "to a function of NumPy's: use `ilbo.series(values)`, or arrays and functions of "
+            "jax.numpy."
+        ) from error
     except (TypeError, ValueError, IndexError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(
@@ -310,7 +330,9 @@ def _check_shapes(model: Model, state: State, name: str) -> int:
 
 def _check_numbers(problem: Problem) -> None:
     """What shapes do not tell of a model of the user's own: start, bounds, indexes."""
-    start, name, model = np.asarray(problem.initial_state), problem.name, problem.model
+    start, name = np.asarray(problem.initial_state), problem.name
+    model = problem.model.at(np.int32(0))
+    last = problem.model.at(np.int32(problem.horizon - 1))
     for what, (bottom, top) in (("region", problem.region), ("domain", problem.domain)):
         for i in np.flatnonzero((start < bottom) | (start > top))[:1]:
             raise UserError(
@@ -327,9 +349,9 @@ def _check_numbers(problem: Problem) -> None:
     noise = jax.ShapeDtypeStruct((model.law.size,), jnp.float32)
     given = {"state": start, "action": action, "noise": noise, "next_state": start}
     for method, names in (
-        (model.transition, ("state", "action", "noise")),
-        (model.reward, ("state", "action", "next_state")),
-        (model.bounds, ("state",)),
+        (last.transition, ("state", "action", "noise")),
+        (last.reward, ("state", "action", "next_state")),
+        (last.bounds, ("state",)),
     ):
         if wrong := indexes.beyond(method, names, [given[argument] for argument in names]):
             raise UserError(

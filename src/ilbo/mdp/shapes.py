@@ -11,6 +11,9 @@ State = Float[Array, " n"]
 Action = Float[Array, " m"]
 Noise = Float[Array, " k"]
 
+Number = float | Float[Array, "*trials"]
+"""A number that compiled programs work with: Python's where it is a part of them."""
+
 PolicyFunction = Callable[..., Array]
 """state [n] → action [m]. Called with the number of steps taken so far as well where it has a true
 `timed`, and with a key as the last argument where it has a true `stochastic`."""

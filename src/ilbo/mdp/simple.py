@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Key
 
 from ilbo.mdp import sampling
 from ilbo.mdp.bounds import within
@@ -19,8 +19,12 @@ class Midpoint(eqx.Module):
 
     model: Model
 
-    def __call__(self, state: State) -> Action:
-        low, high = self.model.bounds(state)
+    @property
+    def timed(self) -> bool:
+        return self.model.sees_time
+
+    def __call__(self, state: State, time: Any = None) -> Action:
+        low, high = self.model.at(time).bounds(state)
         return within(low, high, 0.5)
 
 
@@ -29,8 +33,12 @@ class Hold(eqx.Module):
 
     model: Model
 
-    def __call__(self, state: State) -> Action:
-        low, high = self.model.bounds(state)
+    @property
+    def timed(self) -> bool:
+        return self.model.sees_time
+
+    def __call__(self, state: State, time: Any = None) -> Action:
+        low, high = self.model.at(time).bounds(state)
         return jnp.clip(jnp.zeros_like(low), low, high)
 
 
@@ -40,8 +48,14 @@ class Random(eqx.Module):
     model: Model
     stochastic = True
 
-    def __call__(self, state: State, key: Key[Array, ""]) -> Action:
-        low, high = self.model.bounds(state)
+    @property
+    def timed(self) -> bool:
+        return self.model.sees_time
+
+    def __call__(self, state: State, *rest: Any) -> Action:
+        """`rest` is a key, or the time and a key."""
+        *time, key = rest
+        low, high = self.model.at(*(time or [None])).bounds(state)
         return within(low, high, sampling.uniform(key, low.shape))
 
 
@@ -50,8 +64,12 @@ class Heuristic(eqx.Module):
 
     model: Model
 
-    def __call__(self, state: State) -> Action:
-        return self.model.heuristic(state)
+    @property
+    def timed(self) -> bool:
+        return self.model.sees_time
+
+    def __call__(self, state: State, time: Any = None) -> Action:
+        return self.model.at(time).heuristic(state)
 
 
 POLICIES: dict[str, Callable[[Model], PolicyFunction]] = {

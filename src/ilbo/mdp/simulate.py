@@ -13,9 +13,11 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.errors import UserError, whole
 from ilbo.forks import check_not_forked
+from ilbo.mdp.changeable import loosened, with_arrays
 from ilbo.mdp.compiled import Bounded
+from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
-from ilbo.mdp.outside import NumpyPolicy, as_policy
+from ilbo.mdp.outside import NumpyPolicy, as_policy, is_timed
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import AnyPolicy, KeyOrSeed, PolicyFunction, Whole
 
@@ -36,13 +38,24 @@ class Trajectories(eqx.Module):
     """Constraints beyond the action bounds that the action broke."""
 
 
-@eqx.filter_jit
 def draw_noise(
     model: Model, key: Key[Array, ""], shape: tuple[int, ...]
 ) -> Float[Array, "*shape k"]:
     """Noise for many steps at once."""
-    if type(model).noise is Model.noise:
-        return model.law.sample(key, shape)
+    if type(model).noise is Model.noise:  # then nothing else of the model matters
+        return _draw_of_law(model.law, key, shape)
+    return _draw_of_model(model, key, shape)
+
+
+@eqx.filter_jit
+def _draw_of_law(law: Law, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+    return law.sample(key, shape)
+
+
+@eqx.filter_jit
+def _draw_of_model(
+    model: Model, key: Key[Array, ""], shape: tuple[int, ...]
+) -> Float[Array, "..."]:
     keys = jax.random.split(key, shape)
     draw = model.noise
     for _ in shape:
@@ -69,12 +82,12 @@ def act(
 ) -> Float[Array, "b m"]:
     """The policy's actions, clipped into the bounds; the key is for stochastic policies."""
     arguments: list[Array] = [states]
-    if getattr(policy, "timed", False):
+    if is_timed(policy):
         arguments.append(jnp.broadcast_to(time, (len(states),)))
     if getattr(policy, "stochastic", False):
         arguments.append(jax.random.split(key, len(states)))
     actions = jax.vmap(policy)(*arguments)
-    return into_model(model, states, actions)
+    return into_model(model.at(time), states, actions)
 
 
 def into_model(
@@ -128,9 +141,10 @@ def _roll_plain(
     ) -> tuple[tuple[Float[Array, "b n"], Bool[Array, " b"]], tuple[Array, ...]]:
         states, alive = carry
         xi, k, time = inputs
+        now = model.at(time)
         actions = act(model, policy, states, k, time)
-        broken = jnp.where(alive, jax.vmap(model.violations)(states, actions), 0)
-        moved, rewards, still = jax.vmap(partial(step, model))(states, actions, xi, alive)
+        broken = jnp.where(alive, jax.vmap(now.violations)(states, actions), 0)
+        moved, rewards, still = jax.vmap(partial(step, now))(states, actions, xi, alive)
         return (moved, still), (moved, actions, rewards, alive, broken)
 
     carry = (starts, ~jax.vmap(model.terminal)(starts))
@@ -157,7 +171,8 @@ def roll_outside(
         given = [np.full(len(starts), time)] if policy.timed else []
         keys = [jax.random.split(k, len(starts))] if policy.stochastic else []
         actions = policy.actions(np.array(visited[-1]), *given, *keys)
-        moved, *others, alive = _step_all(model, visited[-1], jnp.asarray(actions), xi, alive)
+        now = model.at(jnp.asarray(time, jnp.int32))
+        moved, *others, alive = _step_all(now, visited[-1], jnp.asarray(actions), xi, alive)
         visited.append(moved)
         rest.append(others)
     columns = [visited, *zip(*rest, strict=True)]
@@ -188,7 +203,7 @@ class Trial(NamedTuple):
 
 def discounted_sum(problem: Problem, rewards: Float[Array, "*b horizon"]) -> Float[Array, "*b"]:
     """Σ_t γ^t r_t with the problem's own discount: the objective of an episode."""
-    if problem.discount == 1:
+    if isinstance(problem.discount, float) and problem.discount == 1:
         return jnp.sum(rewards, axis=-1)
     return jnp.sum(rewards * problem.discount ** jnp.arange(problem.horizon), axis=-1)
 
@@ -239,13 +254,15 @@ def simulate(
     starts = jnp.broadcast_to(state, (episodes, problem.state_size))
     noise_key, policy_key = jax.random.split(as_key(key))
     noise = draw_noise(problem.exact, noise_key, (problem.horizon, episodes))
+    sizes = problem.state_size, problem.action_size
+    model, policy = with_arrays(problem.exact, *sizes), loosened(policy, *sizes)
     if not isinstance(policy, NumpyPolicy):
         try:
-            return roll(problem.exact, policy, noise, policy_key, starts)
+            return roll(model, policy, noise, policy_key, starts)
         except (UserError, MemoryError, jax.errors.JaxRuntimeError):
             raise
         except Exception:  # what tracing makes of a function of something else may be any
             if isinstance(policy, eqx.Module):
                 raise
         policy = NumpyPolicy(policy)
-    return roll_outside(problem.exact, policy, noise, policy_key, starts)
+    return roll_outside(model, policy, noise, policy_key, starts)

@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
 from ilbo.errors import UserError
 from ilbo.mdp.bootstrap import bootstrap
@@ -38,9 +38,14 @@ class _Simple(eqx.Module):
     which: Int[Array, ""]
     stochastic = True
 
-    def __call__(self, state: State, key: Key[Array, ""]) -> Action:
-        middle, still = Midpoint(self.model)(state), Hold(self.model)(state)
-        drawn = Random(self.model)(state, key)
+    @property
+    def timed(self) -> bool:
+        return self.model.sees_time
+
+    def __call__(self, state: State, *rest: Any) -> Action:
+        *time, _ = rest
+        middle, still = Midpoint(self.model)(state, *time), Hold(self.model)(state, *time)
+        drawn = Random(self.model)(state, *rest)
         return jnp.select([self.which == 0, self.which == 1], [middle, still], drawn)
 
 

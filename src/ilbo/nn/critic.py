@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
-from ilbo.mdp.bounds import in_units_of_bounds
+from ilbo.mdp.bounds import bounds_at, in_units_of_bounds
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.nn.mlp import MLP, Dense
@@ -88,10 +88,12 @@ class Critic(eqx.Module):
         state: Float[Array, "*b n"],
         action: Float[Array, "*b m"],
         time_left: Float[Array, "*b"],
+        time: Int[Array, "*b"] | None = None,
     ) -> Float[Array, "*b"]:
-        """Args: state, action, time_left [*b]: share of the horizon that remains, in [0, 1]."""
+        """Args: state, action, time_left [*b]: share of the horizon that remains, in [0, 1]; time
+        [*b]: steps taken so far, for a model that sees it."""
         seen = jnp.concatenate([self.scaling(state), 2 * time_left[..., None] - 1], axis=-1)
-        bounds = jnp.vectorize(self.model.bounds, signature="(n)->(m),(m)")(state)
+        bounds = bounds_at(self.model, state, time)
         return self.network(
             seen.astype(jnp.float32), in_units_of_bounds(action, *bounds).astype(jnp.float32)
         )

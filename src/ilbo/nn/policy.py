@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ilbo.errors import UserError
-from ilbo.mdp.bounds import FixedBounds, into_bounds
+from ilbo.mdp.bounds import FixedBounds, bounds_at, into_bounds
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.nn.calling import call
@@ -152,9 +152,9 @@ class Policy(eqx.Module):
         """The same policy at fixed parameters, fast to differentiate in the state."""
         return eqx.tree_at(lambda p: p.network, self, fixed(self.network))
 
-    def bounds(self, state: Float[Array, "*b n"]) -> tuple[Array, Array]:
-        """The model's action bounds [*b, m]."""
-        return jnp.vectorize(self.model.bounds, signature="(n)->(m),(m)")(state)
+    def bounds(self, state: Float[Array, "*b n"], time: Any = None) -> tuple[Array, Array]:
+        """The model's action bounds [*b, m] after `time` [*b] steps."""
+        return bounds_at(self.model, state, time)
 
     def inputs(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "*b inputs"]:
         """What the network sees of a state [*b, n] after `time` [*b] steps."""
@@ -185,7 +185,7 @@ class Policy(eqx.Module):
 
     def plain(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "*b m"]:
         """The same, as its equations say, operation by operation."""
-        return into_bounds(self.network(self.inputs(state, time)), *self.bounds(state))
+        return into_bounds(self.network(self.inputs(state, time)), *self.bounds(state, time))
 
 
 def _inputs(problem: Problem, make: Maker) -> int:

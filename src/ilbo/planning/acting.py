@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from ilbo.mdp import sampling
-from ilbo.mdp.bounds import within
+from ilbo.mdp.bounds import bounds_are_fixed, within
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import State
 from ilbo.mdp.simulate import Trial
-from ilbo.planning.config import ILBO
 from ilbo.planning.networks import Networks
+from ilbo.planning.numbers import Numbers
 from ilbo.planning.state import Draws, Episodes, ILBOState
 from ilbo.planning.store import Store, Transition
 from ilbo.planning.units import probe_rewards
@@ -24,16 +24,9 @@ REWARD_UNIT = 50.0
 """Root mean square of the rewards that the critic sees at the start."""
 
 
-def own_share(problem: Problem, config: ILBO) -> float:
-    """Share of the episodes that start in the problem's own start."""
-    if config.own_start is not None:
-        return config.own_start
-    return 1.0 if problem.region_is_guessed else 0.75
-
-
-def reset(problem: Problem, config: ILBO, units: Float[Array, "p units"]) -> Episodes:
+def reset(problem: Problem, numbers: Numbers, units: Float[Array, "p units"]) -> Episodes:
     """New episodes, each from the own start or from the region, as uniforms [p, 1 + n] decide."""
-    own = units[:, 0] < own_share(problem, config)
+    own = units[:, 0] < numbers.own_start
     region = problem.in_region(units[:, 1:])
     state = jnp.where(own[:, None], problem.initial_state, region)
     return Episodes(state, jnp.full(len(own), problem.horizon, jnp.int32))
@@ -43,25 +36,28 @@ def explore(
     networks: Networks, state: ILBOState, draws: Draws, share_done: Float[Array, ""]
 ) -> ILBOState:
     """Acts with exploration noise, steps the episodes and stores what happened."""
-    problem, config = networks.problem, networks.config
+    problem, numbers = networks.problem, networks.numbers
     model, episodes = problem.model, state.episodes
-    sizes = config.exploration, max(config.final_exploration, 1e-9)
-    size = sizes[0] * (sizes[1] / max(sizes[0], 1e-9)) ** share_done
+    first, decay = numbers.exploration, numbers.exploration_left**share_done
+    fixed = bounds_are_fixed(problem)
     policy = networks.policy(state.policy).fixed()
 
     def one(s: Array, xi: Array, normal: Array, left: Array) -> Transition:
-        low, high = model.bounds(s)
+        now = model.at(networks.time(left))
+        low, high = now.bounds(s)
         spread = within(low, high, 1.0) - within(low, high, 0.0)
-        action = jnp.clip(networks.act(policy, s, left) + size * spread * normal, low, high)
-        moved = model.transition(s, action, xi).astype(s.dtype)
-        reward = model.reward(s, action, moved)
+        # The range comes first where it is a constant: the order decides how products are rounded.
+        size = first * spread * decay if fixed else first * decay * spread
+        action = jnp.clip(networks.act(policy, s, left) + size * normal, low, high)
+        moved = now.transition(s, action, xi).astype(s.dtype)
+        reward = now.reward(s, action, moved)
         return Transition(s, action, xi, moved, reward, left, model.terminal(moved))
 
     batch = jax.vmap(one)(episodes.state, draws.noise, draws.explore, episodes.steps_left)
     moves, pays = jnp.all(jnp.isfinite(batch.next_state), axis=1), jnp.isfinite(batch.reward)
     good = moves & pays
     over = batch.ended | (batch.steps_left <= 1) | ~good
-    fresh = reset(problem, config, draws.starts)
+    fresh = reset(problem, numbers, draws.starts)
     following = Episodes(
         jnp.where(over[:, None], fresh.state, batch.next_state),
         jnp.where(over, fresh.steps_left, batch.steps_left - 1),
@@ -105,13 +101,13 @@ def watch(state: ILBOState, fault: int, finite: Bool[Array, ""]) -> ILBOState:
 
 
 def replay(
-    problem: Problem, config: ILBO, store: Store, key: Key[Array, ""], episodes: int
+    problem: Problem, numbers: Numbers, store: Store, key: Key[Array, ""], episodes: int
 ) -> Trial:
     """Episodes along noise of the store, from starts as in training."""
     horizon = problem.horizon
     units = sampling.uniform(key, (episodes, horizon + 1 + problem.state_size))
     noise = store.noise(store.recent(units[:, :horizon].T))
-    return Trial(noise, reset(problem, config, units[:, horizon:]).state)
+    return Trial(noise, reset(problem, numbers, units[:, horizon:]).state)
 
 
 def reward_scale(problem: Problem, unit: float, key: Key[Array, ""]) -> Float[Array, ""]:

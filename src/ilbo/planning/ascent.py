@@ -8,7 +8,9 @@ import optax
 from jaxtyping import Array, Bool, Float
 
 from ilbo._cpu.sums import sum_of_squares
+from ilbo.mdp.shapes import Number
 from ilbo.nn.parameters import Parameters
+from ilbo.planning.numbers import is_off
 
 LONGEST = 2.0
 """How many times the running mean length of a gradient a single one may count in it."""
@@ -30,7 +32,7 @@ def climb(
     gradient: Parameters,
     optimizer_state: optax.OptState,
     mean_norm: Float[Array, ""],
-    clip: float,
+    clip: Number,
     allowed: Bool[Array, ""],
 ) -> tuple[Parameters, optax.OptState, Float[Array, ""], Float[Array, ""]]:
     """One step up the gradient, cut at `clip` times its running mean length; 0: never.
@@ -41,7 +43,7 @@ def climb(
     """
     norm = jnp.sqrt(sum(sum_of_squares(part) for part in jax.tree.leaves(gradient)))
     known = jnp.where(mean_norm > 0, mean_norm, norm)
-    factor = jnp.minimum(1.0, clip * known / jnp.maximum(norm, 1e-30)) if clip > 0 else 1.0
+    factor = jnp.minimum(1.0, clip * known / jnp.maximum(norm, 1e-30)) if not is_off(clip) else 1.0
     good = allowed & jnp.isfinite(norm)
     gradient = jax.tree.map(lambda g: jnp.where(good, -factor * g, 0.0), gradient)
     updates, optimizer_state = optimizer.update(gradient, optimizer_state)

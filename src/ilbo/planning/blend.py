@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ilbo.mdp.shapes import Number
 from ilbo.planning.estimators.point import ActionGradient, Point, Sample
 
 TRIED = 8
@@ -67,7 +68,7 @@ def try_out(
     """
     state, left, noise = sample.state, sample.steps_left, sample.noise[0]
     own = point.policy(state, left)
-    low, high = point.model.bounds(state)
+    low, high = point.at(left).bounds(state)
     room = jnp.minimum(own - low, high - own)
     change = jnp.clip(action - own, -room, room)
 
@@ -82,7 +83,7 @@ def try_out(
     return jnp.stack([x * y, x * x])
 
 
-def weigh(evidence: Float[Array, "3"], most: float) -> Float[Array, ""]:
+def weigh(evidence: Float[Array, "3"], most: Number) -> Float[Array, ""]:
     """The share that the evidence surely speaks for, from 0 to `most`."""
     both, square, squared = evidence
     tries = (1 + MEMORY) / (1 - MEMORY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable
@@ -34,8 +35,9 @@ class ILBO:
 
     policy: Sees | Callable[..., Any] = "auto"
     """What the policy sees: the state, or the time left as well, which is worth much where the
-    horizon is short. By default the state, and the time too where training ends by the clock. In
-    Python also a function (key, inputs, outputs) of your own that makes the policy's network."""
+    horizon is short. By default the state, and the time too where the model sees it or training
+    ends by the clock. In Python also a function (key, inputs, outputs) of your own that makes the
+    policy's network."""
 
     estimator: EstimatorName | Estimator = "pathwise"
     """How the bound's gradient is estimated: through the model's derivatives (pathwise), through
@@ -194,6 +196,18 @@ class ILBO:
         object.__setattr__(self, "estimator", estimator.name)
 
     @property
+    def form(self) -> ILBO:
+        """What compiled programs depend on: the numbers that travel as inputs are left out, so that
+        to read one of them here fails. Of those that switch something off at 0, whether they are 0
+        stays."""
+        form = copy.copy(self)
+        for name in ("episodes", "seconds", *NUMBERS):
+            object.__setattr__(form, name, None)
+        for name in SWITCHES:
+            object.__setattr__(form, name, math.inf if getattr(self, name) else 0.0)
+        return form
+
+    @property
     def most_episodes(self) -> int:
         """Where training ends at the latest."""
         return self.episodes if self.seconds is None else ENDLESS
@@ -203,12 +217,13 @@ class ILBO:
         """Whether some setting is code of the user's own."""
         return callable(self.policy) or isinstance(self.estimator, Estimator)
 
-    def settled(self) -> ILBO:
+    def settled(self, model_sees_time: bool = False) -> ILBO:
         """The same with what the policy sees decided, so that it stays so if the run is made longer
         by other means."""
         if self.policy != "auto":
             return self
-        return dataclasses.replace(self, policy="time-left" if self.sees_time else "state")
+        sees = self.sees_time or model_sees_time
+        return dataclasses.replace(self, policy="time-left" if sees else "state")
 
     @property
     def blends(self) -> bool:
@@ -264,6 +279,13 @@ class ILBO:
         return values
 
 
+NUMBERS = (
+    *("policy_rate", "critic_rate", "final_rate", "target_rate", "discount"),
+    *("exploration", "final_exploration", "own_start"),
+)
+"""Settings that compiled programs take as inputs (`planning.numbers`)."""
+SWITCHES = ("clip", "critic_share", "inward")
+"""The same, but 0 leaves a part of the program out."""
 _CHOICES: dict[str, tuple[str, ...]] = {
     "estimator": EstimatorName.__args__,  # type: ignore[attr-defined]
     "baseline": Baseline.__args__,  # type: ignore[attr-defined]

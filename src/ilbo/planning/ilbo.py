@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -11,8 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from ilbo.errors import UserError
 from ilbo.forks import check_not_forked
 from ilbo.mdp import density_check, sampling
+from ilbo.mdp.changeable import changeable
+from ilbo.mdp.model import timed_methods
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
 from ilbo.nn.parameters import Parameters, pack
@@ -22,6 +26,7 @@ from ilbo.planning.blend import EVERY, TRIED
 from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.learning import optimizer, update_critic, update_policy
 from ilbo.planning.networks import Networks
+from ilbo.planning.numbers import Numbers
 from ilbo.planning.records import Samples, segments
 from ilbo.planning.state import FAULTS, Draws, ILBOState
 from ilbo.planning.store import Store
@@ -44,12 +49,15 @@ class ILBOTrainer(Trainer):
     every: int = eqx.field(static=True)
     unit: float = eqx.field(static=True)
     """What rewards are divided by in training: 1 unless they are of an unusual size."""
+    numbers: Numbers
+    """The settings that are inputs of the programs."""
 
     @classmethod
     def of(cls, problem: Problem, config: ILBO, episodes: int) -> ILBOTrainer:
         """For runs of so many episodes."""
         check_not_forked()
-        config = config.settled()
+        config = config.settled(problem.sees_time)
+        check_sees_time(problem, config)
         if config.gradient.needs_density:
             density_check.check(problem)
         if episodes >= ENDLESS:  # its length is told as it goes: `lasting`
@@ -66,15 +74,19 @@ class ILBOTrainer(Trainer):
             capacity=capacity,
             every=config.evaluate_every,
             unit=unit_of(problem),
+            numbers=Numbers.of(problem, config),
         )
 
     def lasting(self, episodes: float) -> ILBOTrainer:
         steps = jnp.array(steps_of(episodes, self.problem.horizon, self.config), jnp.float32)
         return eqx.tree_at(lambda trainer: trainer.total_steps, self, steps)
 
+    def as_program(self) -> ILBOTrainer:
+        return replace(self, problem=changeable(self.problem), config=self.config.form)
+
     @property
     def networks(self) -> Networks:
-        return Networks(in_units(self.problem, self.unit), self.config)
+        return Networks(in_units(self.problem, self.unit), self.config, self.numbers)
 
     def init(self, key: Key[Array, ""]) -> tuple[ILBOState, Parameters]:
         keys = jax.random.split(key, 5)
@@ -94,7 +106,7 @@ class ILBOTrainer(Trainer):
             strength=jnp.zeros(problem.horizon + 1, jnp.float32),
             evidence=jnp.zeros(3, jnp.float32),
             store=Store.init(sizes, self.capacity, config.parallel, config.prioritised),
-            episodes=reset(problem, config, units),
+            episodes=reset(problem, self.numbers, units),
             step=jnp.array(0, jnp.int32),
             trouble=jnp.zeros(4, jnp.float32),
             fault=jnp.array(0, jnp.int32),
@@ -156,7 +168,7 @@ class ILBOTrainer(Trainer):
                 return state, jax.tree.map(jnp.add, sums, metrics)
 
             state, sums = jax.lax.fori_loop(first, last, one, carry)
-            return follow(self.config, state, last - first), sums
+            return follow(self.networks, state, last - first), sums
 
         carry = state, Metrics.zeros()
         state, sums = jax.lax.fori_loop(0, -(-steps // every), turn, carry)
@@ -165,7 +177,7 @@ class ILBOTrainer(Trainer):
     def step(self, state: ILBOState, slow: Slow, draws: Draws) -> tuple[ILBOState, Metrics]:
         """One step of the episodes side by side, and the updates after it."""
         share_done = jnp.clip(state.step / self.total_steps, 0.0, 1.0)
-        decay = 1 - (1 - self.config.final_rate) * share_done
+        decay = 1 - self.numbers.rate_drop * share_done
         networks = self.networks
         state = explore(networks, state, draws, share_done)
 
@@ -196,7 +208,7 @@ class ILBOTrainer(Trainer):
             held = jax.tree.map(lambda new, old: jnp.where(finite, new, old), newest, held)
             return state, held, jnp.mean(returns(self.problem, self.policy(held), test))
         key, replay_key = jax.random.split(state.key)
-        replayed = replay(self.problem, self.config, state.store, replay_key, guard)
+        replayed = replay(self.problem, self.numbers, state.store, replay_key, guard)
         # One trial of both policies serves for the test as well, so that one program does both.
         trial = Trial(*(jnp.concatenate(x, axis=-2) for x in zip(replayed, test, strict=True)))
         both = jax.tree.map(lambda *x: jnp.stack(x), held, newest)
@@ -227,7 +239,7 @@ class ILBOTrainer(Trainer):
         return eqx.tree_at(lambda s: (s.policy, s.slow_policy), state, both)
 
     def policy(self, parameters: Parameters) -> Policy:
-        return Networks(self.problem, self.config).policy(parameters)
+        return Networks(self.problem, self.config, self.numbers).policy(parameters)
 
     def fault(self, state: ILBOState) -> str | None:
         code = int(state.fault)
@@ -240,6 +252,22 @@ class ILBOTrainer(Trainer):
 
     def samples(self, episodes: int) -> Samples:
         return count_samples(self.config, self.problem.horizon, episodes)
+
+
+def check_sees_time(problem: Problem, config: ILBO) -> None:
+    """Raises where a model sees the time and what is trained on it does not but must."""
+    if not problem.sees_time:
+        return
+    if config.critic != "time-left":
+        raise UserError(
+            f"The model of {problem.name} sees the time, so its critic must see it too: use the "
+            "setting critic=time-left."
+        )
+    if "bounds" in timed_methods(type(problem.model)) and not config.sees_time:
+        raise UserError(
+            f"The action bounds of {problem.name} depend on the time, so its policy must see it "
+            "too: use the setting policy=time-left."
+        )
 
 
 def steps_of(episodes: Any, horizon: int, config: ILBO) -> Any:

@@ -26,10 +26,6 @@ ADAM_MEMORY = 0.97
 """Of the gradients' sizes: this earned more on reservoir-20 and hvac-6 than the usual 0.999."""
 
 
-LARGEST = float(jnp.finfo(jnp.float32).max)
-"""A learning rate beyond it would not be a number of 32 bits."""
-
-
 def optimizer(config: ILBO, rate: float | Float[Array, ""]) -> optax.GradientTransformation:
     """The optimiser of either network at this learning rate."""
     return make_optimizer(config.optimizer, rate, ADAM_MEMORY)
@@ -46,7 +42,7 @@ def update_critic(
 
     Returns the state, the loss and the length of its gradient.
     """
-    config, store = networks.config, state.store
+    config, numbers, store = networks.config, networks.numbers, state.store
     weights = jnp.ones(len(rows), jnp.float32)
     if config.prioritised:
         index, weights = store.wanted(rows)
@@ -59,8 +55,8 @@ def update_critic(
     left = batch.steps_left - 1
     following = networks.act(slow.policy, batch.next_state, left)
     future = networks.value(slow.critic, batch.next_state, following, left)
-    future = jnp.where(batch.ended, 0.0, future)
-    targets = batch.reward / state.reward_scale + networks.discount * future
+    future = jnp.where(batch.ended, 0.0, numbers.discount * future)
+    targets = batch.reward / state.reward_scale + future
     critic = networks.critic(state.critic)
 
     def loss(network: CriticNetwork) -> tuple[Array, Array]:
@@ -74,12 +70,12 @@ def update_critic(
         store = store.reprioritise(index, errors)
     state = watch(state, 3, jnp.isfinite(value))
     critic_parameters, optimizer_state, mean_norm, norm = climb(
-        optimizer(config, -min(config.critic_rate, LARGEST) * decay),
+        optimizer(config, -numbers.critic_rate * decay),
         state.critic,
         pack(gradient),
         state.critic_optimizer,
         state.critic_norm,
-        config.clip,
+        numbers.clip,
         state.fault == 0,
     )
     state = eqx.tree_at(
@@ -101,7 +97,8 @@ def update_policy(
 
     Returns the state, the bound at the current policy and the length of its gradient.
     """
-    config, estimator = networks.config, networks.config.gradient
+    config, numbers = networks.config, networks.numbers
+    estimator = config.gradient
     rows, pick, window = draws
     sampled, weights = choose(config, state, rows, pick)
     fresh = estimator.next_states == "fresh"
@@ -112,17 +109,17 @@ def update_policy(
     if config.blends:
         evidence = gather(state.evidence, state.step, point, samples, estimate, sampled.action)
         state = eqx.tree_at(lambda s: s.evidence, state, evidence)
-        estimate = blend(point, estimate, weigh(evidence, config.critic_share))
+        estimate = blend(point, estimate, weigh(evidence, numbers.critic_share))
     policy = networks.policy(state.policy)
     times = networks.problem.horizon - estimate.steps_left if policy.timed else None
-    gradient, strength = pull_back(policy, estimate, weights, config.inward, times)
+    gradient, strength = pull_back(policy, estimate, weights, numbers.inward, times)
     theta, optimizer_state, mean_norm, norm = climb(
-        optimizer(config, min(config.policy_rate, LARGEST) * decay),
+        optimizer(config, numbers.policy_rate * decay),
         state.policy,
         pack(gradient),
         state.policy_optimizer,
         state.policy_norm,
-        config.clip,
+        numbers.clip,
         state.fault == 0,
     )
     state = watch(state, 4, jnp.isfinite(norm))
@@ -160,4 +157,5 @@ def touching_point(networks: Networks, state: ILBOState, slow: Slow) -> Point:
     def policy(s: Array, left: Array) -> Array:
         return networks.act(fixed, s, left)
 
-    return Point(networks.problem.model, critic, policy, networks.discount)
+    problem = networks.problem
+    return Point(problem.model, critic, policy, networks.numbers.discount, problem.horizon)

@@ -12,6 +12,7 @@ from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Layers, Maker, Policy
 from ilbo.nn.timed import TimedLayers
 from ilbo.planning.config import ILBO
+from ilbo.planning.numbers import Numbers
 
 
 def policy_maker(problem: Problem, config: ILBO) -> Maker:
@@ -28,6 +29,7 @@ class Networks(eqx.Module):
 
     problem: Problem
     config: ILBO = eqx.field(static=True)
+    numbers: Numbers
 
     def init(
         self, policy_key: Key[Array, ""], critic_key: Key[Array, ""]
@@ -46,6 +48,10 @@ class Networks(eqx.Module):
         """The policy's action with so many steps left."""
         return policy(state, self.problem.horizon - steps_left if policy.timed else None)
 
+    def time(self, steps_left: Int[Array, "*b"]) -> Int[Array, "*b"]:
+        """Steps taken so far, with so many left; the last one's where none is left."""
+        return jnp.minimum(self.problem.horizon - steps_left, self.problem.horizon - 1)
+
     @property
     def maker(self) -> Maker:
         return policy_maker(self.problem, self.config)
@@ -58,12 +64,6 @@ class Networks(eqx.Module):
         """Whether the critic sees the time left."""
         return self.config.critic == "time-left"
 
-    @property
-    def discount(self) -> float:
-        """γ of the objective: the problem's own; a stationary critic needs one below 1."""
-        own = self.problem.discount
-        return own if self.timed else min(own, self.config.discount)
-
     def value(
         self,
         critic: Critic,
@@ -74,5 +74,5 @@ class Networks(eqx.Module):
         """Q_ψ(s, a) in units of the reward scale, 0 where no step is left."""
         if not self.timed:
             return critic(state, action, jnp.zeros(jnp.shape(steps_left)))
-        q = critic(state, action, steps_left / self.problem.horizon)
+        q = critic(state, action, steps_left / self.problem.horizon, self.time(steps_left))
         return jnp.where(steps_left > 0, q, 0.0)

@@ -168,6 +168,11 @@ class Planner:
             self._start_one = functools.partial(self.programs.call, _start)
             self._advance_one = functools.partial(self.programs.call, _advance)
 
+    @property
+    def _program(self) -> Trainer:
+        """The trainer as programs take it."""
+        return self.trainer.as_program()
+
     def prepare(self) -> Future[Any] | None:
         """Has the segments' program loaded or compiled beside what comes first.
 
@@ -175,11 +180,11 @@ class Planner:
         """
         if not self.programs:
             return None
-        most = self.trainer.every
+        most, program = self.trainer.every, self._program
 
         def arguments() -> tuple[Any, ...]:
             seed, episodes = (jax.ShapeDtypeStruct((), kind) for kind in (jnp.uint32, jnp.int32))
-            return self.trainer, eqx.filter_eval_shape(_start, self.trainer, seed), most, episodes
+            return program, eqx.filter_eval_shape(_start, program, seed), most, episodes
 
         return self.programs.begin(_advance, arguments, most)
 
@@ -197,9 +202,10 @@ class Planner:
     def start(self) -> Seeds:
         """The seeds before training."""
         seeds = jnp.array(self.seeds, jnp.uint32)
+        program = self._program
         if not self.vectorise:
-            return [self._start_one(self.trainer, seed) for seed in seeds]
-        stacked = eqx.filter_vmap(_start_one, in_axes=(None, 0))(self.trainer, seeds)
+            return [self._start_one(program, seed) for seed in seeds]
+        stacked = eqx.filter_vmap(_start_one, in_axes=(None, 0))(program, seeds)
         devices = jax.device_count()
         if devices > 1 and len(self.seeds) % devices == 0:
             mesh = jax.make_mesh((devices,), ("seeds",))
@@ -209,7 +215,7 @@ class Planner:
     def offer(self, seeds: Seeds, plans: Sequence[Float[Array, "horizon m"]]) -> Seeds:
         """Each seed holds the open-loop plan offered to it if that earns more than what it held."""
         offered = [
-            _offer(self.trainer, seed, self.trainer.from_plan(plan), jax.random.key(number))
+            _offer(self._program, seed, self.trainer.from_plan(plan), jax.random.key(number))
             for number, seed, plan in zip(self.seeds, self.split(seeds), plans, strict=True)
         ]
         if isinstance(seeds, SeedState):
@@ -229,13 +235,13 @@ class Planner:
     def advance(self, seeds: Seeds, episodes: int) -> Advanced:
         """Trains all seeds for a segment; uses up the states given."""
         # The longest segment's program serves the shorter ones too.
-        most, count = self.trainer.every, np.int32(episodes)
+        most, count, program = self.trainer.every, np.int32(episodes), self._program
         if isinstance(seeds, SeedState):
-            stacked, metrics, current = _advance_many(self.trainer, seeds, most, jnp.asarray(count))
+            stacked, metrics, current = _advance_many(program, seeds, most, jnp.asarray(count))
             return Advanced(stacked, metrics, current, stacked.best)
 
         def advance(seed: SeedState) -> tuple[SeedState, Metrics, Array]:
-            return self._advance_one(self.trainer, seed, most, jnp.asarray(count))
+            return self._advance_one(program, seed, most, jnp.asarray(count))
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             results = list(pool.map(advance, seeds))

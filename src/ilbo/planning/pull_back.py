@@ -11,8 +11,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ilbo.mdp.bounds import into_bounds
+from ilbo.mdp.shapes import Number
 from ilbo.nn.policy import Policy
 from ilbo.planning.estimators.point import ActionGradient
+from ilbo.planning.numbers import is_off
 
 
 def only_finite(estimate: ActionGradient) -> ActionGradient:
@@ -28,7 +30,7 @@ def pull_back(
     policy: Policy,
     estimate: ActionGradient,
     weights: Float[Array, " b"],
-    inward: float = 0.0,
+    inward: Number = 0.0,
     times: Int[Array, "b k"] | None = None,
 ) -> tuple[Any, Float[Array, " b"]]:
     """Mean over samples b of w ∇_θ μ_θ(s) · g(s): the gradient in the policy's network.
@@ -52,9 +54,9 @@ def pull_back(
         return jax.jvp(lambda x: into_bounds(x, low, high), (x,), (jnp.ones_like(x),))[1]
 
     x, vjp = jax.vjp(outputs, learnt)
-    low, high = policy.bounds(estimate.states)
+    low, high = policy.bounds(estimate.states, times)
     slopes = slope(x, low, high)
-    if inward > 0:
+    if not is_off(inward):
         least = inward * slope(jnp.zeros_like(x), low, high)
         slopes = jnp.where(estimate.gradients * x < 0, jnp.maximum(slopes, least), slopes)
     g = (estimate.gradients * slopes).astype(x.dtype)

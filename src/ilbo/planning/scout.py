@@ -68,7 +68,7 @@ class OpenLoop(eqx.Module):
     timed = True
 
     def __call__(self, state: Float[Array, " n"], time: Int[Array, ""]) -> Float[Array, " m"]:
-        low, high = self.problem.exact.bounds(state)
+        low, high = self.problem.exact.at(time).bounds(state)
         action = into_bounds(self.plan[time], low, high)
         if self.shake is None:
             return action
@@ -84,7 +84,7 @@ class Open(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Open:
-        low, high = problem.exact.bounds(problem.initial_state)
+        low, high = problem.exact.at(jnp.zeros((), jnp.int32)).bounds(problem.initial_state)
         return cls(~jnp.isfinite(low), ~jnp.isfinite(high))
 
     @property

@@ -12,7 +12,6 @@ from jaxtyping import Array, Int
 from ilbo.nn.critic import Critic
 from ilbo.nn.parameters import Parameters
 from ilbo.nn.policy import Policy
-from ilbo.planning.config import ILBO
 from ilbo.planning.networks import Networks
 from ilbo.planning.state import ILBOState
 
@@ -29,11 +28,11 @@ class Slow(NamedTuple):
         return cls(policy.fixed(), critic.fixed())
 
 
-def follow(config: ILBO, state: ILBOState, steps: Int[Array, ""]) -> ILBOState:
+def follow(networks: Networks, state: ILBOState, steps: Int[Array, ""]) -> ILBOState:
     """θ' ← τ θ + (1 − τ) θ', and ψ' likewise, as often as there were updates in these steps."""
     # After a fault nothing moves on. That the rate depends on it also lets XLA know that all use of
     # the old averages is over, so that it writes the new ones in place.
-    share = 1 - (1 - config.target_rate) ** (steps * config.updates)
+    share = 1 - networks.numbers.target_kept ** (steps * networks.config.updates)
     rate = jnp.where(state.fault == 0, share, 0.0).astype(jnp.float32)
 
     def closer(slow: Parameters, fast: Parameters) -> Parameters:

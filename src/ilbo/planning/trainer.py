@@ -52,6 +52,11 @@ class Trainer(eqx.Module):
     every: eqx.AbstractVar[int]
     """Episodes between two tests."""
 
+    def as_program(self) -> Trainer:
+        """The same as compiled programs take it: what they need not know ahead is an array, or is
+        left out."""
+        return self
+
     @abstractmethod
     def init(self, key: Key[Array, ""]) -> tuple[Any, Any]:
         """The state before training, and the parameters that would be selected now."""

@@ -9,15 +9,18 @@ Tests and returns stay in the user's units.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp import sampling
 from ilbo.mdp.bounds import within
+from ilbo.mdp.changeable import changeable
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
@@ -39,6 +42,13 @@ class InUnits(Model):
     @property
     def law(self) -> Law:
         return self.model.law
+
+    @property
+    def sees_time(self) -> bool:
+        return self.model.sees_time
+
+    def at(self, time: Any) -> Model:
+        return InUnits(self.model.at(time), self.unit) if self.sees_time else self
 
     def noise(self, key: Key[Array, ""]) -> Noise:
         return self.model.noise(key)
@@ -81,7 +91,7 @@ def unit_of(problem: Problem) -> float:
     """
     if not is_probed(problem):
         return 1.0
-    rewards = np.asarray(_probe_compiled(problem, jax.random.key(0)), np.float64)
+    rewards = np.asarray(_probe_compiled(changeable(problem), jax.random.key(0)), np.float64)
     rewards = rewards[np.isfinite(rewards)]  # training says which are not, and when
     largest = float(np.max(np.abs(rewards), initial=0.0))
     if largest * problem.horizon > LARGEST:
@@ -102,10 +112,14 @@ def probe_rewards(problem: Problem, key: Key[Array, ""]) -> Float[Array, " probe
     key_state, key_action, key_noise = jax.random.split(key, 3)
     states = problem.starts(key_state, (PROBES,))
     units = sampling.uniform(key_action, (PROBES, problem.action_size))
-    actions = jax.vmap(lambda s, u: within(*model.bounds(s), u))(states, units)
     noise = draw_noise(model, key_noise, (PROBES,))
-    moved = jax.vmap(model.transition)(states, actions, noise)
-    return jax.vmap(model.reward)(states, actions, moved)
+
+    def earned(state: State, unit: Action, xi: Noise, time: Int[Array, ""]) -> Float[Array, ""]:
+        now = model.at(time)
+        action = within(*now.bounds(state), unit)
+        return now.reward(state, action, now.transition(state, action, xi))
+
+    return jax.vmap(earned)(states, units, noise, jnp.arange(PROBES) % problem.horizon)
 
 
 _probe_compiled = eqx.filter_jit(probe_rewards)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float, Int
 
 from ilbo.errors import UserError
+from ilbo.mdp.shapes import Action, State
 from ilbo.plots.canvas import (
     BLUE,
     GREEN,
@@ -102,8 +103,12 @@ def _observed(
     problem: Problem, simulated: Trajectories
 ) -> dict[str, Float[np.ndarray, "episodes horizon"]]:
     """What the model's `observe` gives at every step."""
-    look = jax.jit(jax.vmap(jax.vmap(problem.exact.observe)))
-    found = look(simulated.states[:, :-1], simulated.actions)
+
+    def one(state: State, action: Action, time: Int[Array, ""]) -> dict[str, Array]:
+        return problem.exact.at(time).observe(state, action)
+
+    look = jax.jit(jax.vmap(jax.vmap(one), in_axes=(0, 0, None)))
+    found = look(simulated.states[:, :-1], simulated.actions, np.arange(problem.horizon))
     for name, values in found.items():
         if values.ndim != 2:
             raise UserError(

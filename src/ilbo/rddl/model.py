@@ -129,14 +129,19 @@ class Rules:
             ended |= (jnp.asarray(function(values)) > 0.5) == ends_if
         return ended
 
-    def violations(self, state: State, action: Action) -> Int[Array, ""]:
-        values = self.dynamics.values(state, action)
-        broken = jnp.array(0)
-        for condition in self.conditions:
-            broken += jnp.sum(~condition.holds(values))
+    def constraints(self) -> tuple[str, ...]:
+        """What is counted where it is broken, as RDDL."""
+        texts = [condition.text for condition in self.conditions]
         if self.most_changed < len(self.defaults):
-            broken += jnp.sum(action != self.defaults) > self.most_changed
-        return broken
+            texts.append(f"max-nondef-actions = {self.most_changed}")
+        return tuple(texts)
+
+    def broken(self, state: State, action: Action) -> Int[Array, " constraints"]:
+        values = self.dynamics.values(state, action)
+        counts = [jnp.sum(~condition.holds(values)) for condition in self.conditions]
+        if self.most_changed < len(self.defaults):
+            counts.append(jnp.sum(action != self.defaults) > self.most_changed)
+        return jnp.array(counts, int)
 
 
 class RDDLModel(Model):
@@ -161,7 +166,13 @@ class RDDLModel(Model):
         return self.rules.terminal(state)
 
     def violations(self, state: State, action: Action) -> Int[Array, ""]:
-        return self.rules.violations(state, action)
+        return jnp.sum(self.rules.broken(state, action))
+
+    def constraints(self) -> tuple[str, ...]:
+        return self.rules.constraints()
+
+    def broken(self, state: State, action: Action) -> Int[Array, " constraints"]:
+        return self.rules.broken(state, action)
 
 
 def _layout(compiler: Compiler, ranges: dict[str, str]) -> tuple[Fluent, ...]:

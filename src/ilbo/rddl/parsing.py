@@ -109,11 +109,25 @@ def is_random(expression: Expression) -> bool:
 
 
 class _Syntax(Exception):
-    """A syntax error at a line of the source's text."""
+    """A syntax error at a place of the source's text, counted in characters; None for its end."""
 
-    def __init__(self, line: int | None, reason: str):
+    def __init__(self, place: int | None, reason: str, expected: tuple[str, ...] = ()):
         super().__init__(reason)
-        self.line = line
+        self.place = place
+        self.expected = expected
+
+
+_KINDS_OF_WORDS = {
+    "IDENT": "a name",
+    "VAR": "a parameter such as ?x",
+    "ENUM_VAL": "an object such as @x",
+    "INTEGER": "a number",
+    "DOUBLE": "a number",
+}
+MOST_SHOWN = 100
+"""Characters of a line in a message."""
+MOST_EXPECTED = 4
+"""More that might stand at a place than these are no help."""
 
 
 @functools.cache
@@ -124,14 +138,28 @@ def _parser() -> Any:
     class Lexer(RDDLlex):
         @no_type_check  # ply counts the arguments, which a wrapper that checks them would hide
         def t_error(self, t: Any) -> NoReturn:
-            raise _Syntax(t.lexer.lineno, f"the character {t.value[0]!r} has no place there")
+            raise _Syntax(t.lexpos, f"the character {t.value[0]!r} has no place there")
 
     class Parser(RDDLParser):
         @no_type_check
         def p_error(self, p: Any) -> NoReturn:
             if p is None:
                 raise _Syntax(None, "the text ends too early; a '}' or ';' may be missing")
-            raise _Syntax(p.lineno, f"syntax error at {str(p.value)!r}")
+            raise _Syntax(p.lexpos, f"syntax error at {str(p.value)!r}", self.expected())
+
+        @no_type_check
+        def expected(self) -> tuple[str, ...]:
+            """What might have stood there, if that is not too much to say."""
+            words = {token: repr(word) for word, token in self.lexer.reserved.items()}
+            signs = {
+                token: repr(re.sub(r"\\(.)", r"\1", getattr(self.lexer, f"t_{token}")))
+                for token in self.lexer.tokens
+                if isinstance(getattr(self.lexer, f"t_{token}", None), str)
+            }
+            known = {**words, **signs, **_KINDS_OF_WORDS}
+            tokens = self._parser.action[self._parser.state]
+            found = sorted({known[token] for token in tokens if token in known})
+            return tuple(found) if len(found) <= MOST_EXPECTED else ()
 
     parser = Parser()
     parser.lexer = Lexer()
@@ -146,8 +174,7 @@ def _tree(source: Source) -> Any:
     try:
         tree = parser.parse(source.text)
     except _Syntax as error:
-        place = source.files if error.line is None else source.place(error.line)
-        raise UserError(f"{place}: {error}.") from None
+        raise UserError(_syntax_error(source, error)) from None
     except KeyError as error:
         block = str(error.args[0]).replace("_", "-")
         alone = block in ("instance", "non-fluents") and len(source.paths) == 1
@@ -157,6 +184,19 @@ def _tree(source: Source) -> Any:
         if not isinstance(getattr(tree.instance, name, None), int | float):
             raise UserError(f"{source.files}: the instance has no number for its {name}.")
     return tree
+
+
+def _syntax_error(source: Source, error: _Syntax) -> str:
+    """One sentence with file, line, column, the line itself, and what was expected."""
+    if error.place is None:
+        return f"{source.files}: {error}."
+    before = source.text[: error.place]
+    column = error.place - (before.rfind("\n") + 1) + 1
+    line = source.text.splitlines()[before.count("\n")].strip()
+    shown = line if len(line) <= MOST_SHOWN else line[: MOST_SHOWN - 3] + "..."
+    wanted = f", expected {' or '.join(error.expected)}" if error.expected else ""
+    place = source.place(before.count("\n") + 1)
+    return f"{place}, column {column}: {error}{wanted}, in `{shown}`."
 
 
 def _belongs(source: Source, tree: Any) -> str | None:

@@ -17,6 +17,7 @@ Temperatures are in units of what is compared.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -66,10 +67,6 @@ def _mean_place(weights: Array) -> Array:
     return weights @ jnp.arange(weights.shape[-1], dtype=weights.dtype)
 
 
-def _all(x: Array, axes: Any) -> Array:
-    return jnp.prod(x, axis=axes)
-
-
 def _largest(t: Temperature, x: Array, axes: Any) -> Array:
     return t * jax.nn.logsumexp(x / t, axis=axes)
 
@@ -88,14 +85,14 @@ SMOOTH: dict[str, Smooth] = {
     "<=": lambda t, x, y: _above(t, y, x),
     "==": _equal,
     "~=": lambda t, x, y: 1 - _equal(t, x, y),
-    "^": lambda t, *xs: _all(jnp.stack(jnp.broadcast_arrays(*xs)), 0),
-    "&": lambda t, *xs: _all(jnp.stack(jnp.broadcast_arrays(*xs)), 0),
-    "|": lambda t, *xs: 1 - _all(1 - jnp.stack(jnp.broadcast_arrays(*xs)), 0),
+    "^": lambda t, *xs: math.prod(xs),
+    "&": lambda t, *xs: math.prod(xs),
+    "|": lambda t, *xs: 1 - math.prod(1 - x for x in xs),
     "~": lambda t, x, *y: _xor(x, y[0]) if y else 1 - x,
     "=>": lambda t, x, y: 1 - x * (1 - y),
     "<=>": lambda t, x, y: 1 - _xor(x, y),
-    "forall": lambda t, x, axes: _all(x, axes),
-    "exists": lambda t, x, axes: 1 - _all(1 - x, axes),
+    "forall": lambda t, x, axes: jnp.prod(x, axis=axes),
+    "exists": lambda t, x, axes: 1 - jnp.prod(1 - x, axis=axes),
     "sgn": lambda t, x: jnp.tanh(x / t),
     "round": _round,
     "floor": _floor,

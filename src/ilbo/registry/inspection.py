@@ -66,9 +66,8 @@ def _state(problem: Problem) -> list[dict[str, Any]]:
 
 def _action(problem: Problem) -> list[dict[str, Any]]:
     _, layout = _layouts(problem)
-    low, high = (
-        layout.unpack(end, exact=False) for end in problem.exact.bounds(problem.initial_state)
-    )
+    bounds = problem.exact.at(np.int32(0)).bounds(problem.initial_state)
+    low, high = (layout.unpack(end, exact=False) for end in bounds)
     found = problem.exact.rules.found if isinstance(problem.exact, RDDLModel) else []
     rows = []
     for fluent in layout.fluents:
@@ -89,9 +88,8 @@ def _action(problem: Problem) -> list[dict[str, Any]]:
 def _rddl(model: RDDLModel) -> dict[str, Any]:
     dynamics, rules = model.dynamics, model.rules
     rddl = dynamics.compiler.rddl
-    not_enforced = [condition.text for condition in rules.conditions]
-    if rules.most_changed < dynamics.action.size:
-        not_enforced.append(f"max-nondef-actions = {rules.most_changed}")
+    kept = [{"text": bound.text, "kept": "by construction"} for bound in rules.found]
+    counted = [{"text": text, "kept": "counted"} for text in rules.constraints()]
     return {
         "files": [str(path) for path in dynamics.source.paths],
         "domain": rddl.domain_name,
@@ -100,7 +98,8 @@ def _rddl(model: RDDLModel) -> dict[str, Any]:
             {"where": slot.where, "distribution": slot.distribution, "law": str(slot.draw.law)}
             for slot in dynamics.compiler.slots.values()
         ],
-        "not_enforced": not_enforced,
+        "preconditions": kept + counted,
+        "not_enforced": list(rules.constraints()),
         "terminations": [text_of(expression) for expression in rddl.terminations],
         "invariants": [text_of(expression) for expression in rddl.invariants],
         "relaxed": discrete_parts(model),

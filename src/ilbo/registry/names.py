@@ -9,6 +9,7 @@ from typing import Any
 from ilbo.builtin.catalogue import built_in, problems
 from ilbo.errors import UserError, suggest
 from ilbo.forks import check_not_forked
+from ilbo.mdp.device import check_device
 from ilbo.mdp.problem import Problem
 from ilbo.registry import python_file
 
@@ -29,6 +30,7 @@ def make(
             problem, `relaxation`, `temperature` and `functions` (see `ilbo.rddl.read`).
     """
     check_not_forked()
+    check_device()
     text = str(name)
     own = instance is None and python_file.is_reference(text)
     if own:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ilbo.baselines.bounding import Bound, bound_best
 from ilbo.mdp.evaluate import Evaluation
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.yardstick import Returns, Yardstick, against, yardsticks
@@ -31,6 +32,8 @@ class Entry:
     limit: float | None
     others: dict[str, Returns]
     """What yardsticks earn on the same trajectories."""
+    bound: Bound | None = None
+    """Of the seed that earns most."""
 
     @property
     def yardsticks(self) -> list[Yardstick]:
@@ -70,9 +73,10 @@ def look_into(
     episodes: int,
     limits: dict[str, float] | None,
     trust: bool = False,
+    bounded: bool = False,
 ) -> Entry:
     problem = given
-    if problem is None and (run.description.get("origin") != "python" or (trust and run.source)):
+    if problem is None and run.can_build(trust):
         problem = run.problem(trust)
     elif problem is not None and run.source is not None:
         run.source.tell_changes(run.path, problem)
@@ -91,4 +95,8 @@ def look_into(
             limits[key] = found.mean
         limit = limits[key]
     others = yardsticks(problem, fresh_key(), episodes) if trained else {}
-    return Entry(run, name, problem, policies, evaluations, limit, others)
+    bound = None
+    if bounded and trained:
+        earned = [evaluation.discounted_returns for evaluation in evaluations]
+        bound = bound_best(problem, policies, earned, fresh_key())
+    return Entry(run, name, problem, policies, evaluations, limit, others, bound)

@@ -28,6 +28,7 @@ def write_report(
     episodes: int = FRESH_EPISODES,
     limit: bool = False,
     trust: bool = False,
+    bound: bool = False,
 ) -> None:
     """Writes the report of one or more runs.
 
@@ -39,6 +40,8 @@ def write_report(
         episodes: Fresh episodes that each policy is evaluated on.
         limit: Whether to compute the hindsight limit of each problem, which takes a while.
         trust: Whether the Python files that the folders name as their problems' sources may be run.
+        bound: Whether to compute how far each policy is from the best possible at the most, which
+            takes a while.
     """
     if not paths:
         raise UserError("A report needs at least one run folder.")
@@ -47,7 +50,7 @@ def write_report(
     runs = [read_run(path) for path in paths]
     limits: dict[str, float] = {}
     entries = [
-        look_into(run, name, problem, episodes, limits if limit else None, trust)
+        look_into(run, name, problem, episodes, limits if limit else None, trust, bound)
         for run, name in zip(runs, _names(runs), strict=True)
     ]
     write_text(Path(out), render(entries))
@@ -57,17 +60,21 @@ def render(entries: Sequence[Entry]) -> str:
     """The page."""
     problems = list(dict.fromkeys(entry.run.description["name"] for entry in entries))
     plural = "s" if len(entries) > 1 else ""
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     body = [comparison(entries)] if len(entries) > 1 else []
     body += [section(entry, i, len(entries) > 1) for i, entry in enumerate(entries)]
+    subtitle = f"{len(entries)} run{plural}, trained by iterative lower bound optimisation"
+    return fill("Planning report: " + ", ".join(problems), subtitle, "\n".join(body))
+
+
+def fill(title: str, subtitle: str, body: str) -> str:
+    """A page of ours; the body is HTML."""
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     template = resources.files(__package__).joinpath("template.html").read_text("utf-8")
     return Template(template).substitute(
         version=__version__,
-        title=parts.text("Planning report: " + ", ".join(problems)),
-        subtitle=parts.text(
-            f"{len(entries)} run{plural}, trained by iterative lower bound optimisation"
-        ),
-        body="\n".join(body),
+        title=parts.text(title),
+        subtitle=parts.text(subtitle),
+        body=body,
         footer=parts.text(f"Written {now} by ilbo {__version__}."),
     )
 

@@ -9,12 +9,12 @@ from ilbo.mdp.numbers import interval, number
 from ilbo.mdp.ranking import too_low
 from ilbo.mdp.simulate import simulate
 from ilbo.mdp.yardstick import WORDS, Yardstick
-from ilbo.planning.config import ILBO
 from ilbo.planning.records import Samples
 from ilbo.plots.outcome import draw_outcome
 from ilbo.plots.pictures import PICTURE_SEED
 from ilbo.report import parts
 from ilbo.report.entry import Entry
+from ilbo.runs import settings
 from ilbo.runs.saved import SavedRun
 
 
@@ -33,6 +33,8 @@ def section(entry: Entry, place: int, several: bool) -> str:
     pieces.append(_tiles(entry))
     if entry.yardsticks:
         pieces.append(parts.card("Against simple policies", _yardsticks(entry)))
+    if any(evaluation.broken for evaluation in entry.evaluations):
+        pieces.append(parts.card("Constraints broken", _broken(entry)))
     if len(run.seeds) > 1 and entry.evaluations:
         pieces.append(parts.card("Seeds", _seeds(entry)))
     pieces += _pictures(entry, f"p{place}")
@@ -62,6 +64,10 @@ def _tiles(entry: Entry) -> str:
         tiles.append(("best tested policy", number(result["best_mean"]), "mean return"))
     if entry.limit is not None:
         tiles.append(("hindsight limit", number(entry.limit), _of_limit(entry)))
+    if entry.bound is not None:
+        share = entry.bound.share
+        known = "no tight bound known" if share is None else f"at most {100 * share:.2g} % away"
+        tiles.append(("best possible", f"≤ {number(entry.bound.mean)}", known))
     if entry.episode:
         seconds = result.get("seconds", max(tests[-1].seconds for tests in run.history if tests))
         total = f"of {run.config.episodes:,} episodes"
@@ -86,6 +92,16 @@ def _yardsticks(entry: Entry) -> str:
         "Discounted returns on the same fresh trajectories. Of the middle of the bounds, "
         "the action nearest to 0 and random actions, the best is shown."
     )
+
+
+def _broken(entry: Entry) -> str:
+    """Each constraint that the policies broke, how often, and where first."""
+    rows = [
+        [str(seed), parts.text(broken.sentence)]
+        for seed, evaluation in zip(entry.run.seeds, entry.evaluations, strict=False)
+        for broken in evaluation.broken
+    ]
+    return parts.table(["seed", "constraint"], rows)
 
 
 def _verdict(yardstick: Yardstick) -> str:
@@ -201,7 +217,7 @@ def _samples(entry: Entry, samples: Samples) -> str:
 
 
 def _settings(run: SavedRun) -> str:
-    default = ILBO(seconds=run.config.seconds).settled().to_dict() | {"seconds": None}
+    default = settings.usual(run.config)
     own = run.config.settled().to_dict()
     rows = [
         [f"<code>{name}</code>", parts.setting(value), parts.setting(default.get(name))]

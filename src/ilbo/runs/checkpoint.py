@@ -13,12 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbo.errors import UserError
+from ilbo.nn.critic import Critic
+from ilbo.planning.ilbo import ILBOTrainer
 from ilbo.planning.loop import Moment, Start
 from ilbo.planning.planner import Planner, Seeds, SeedState
 from ilbo.planning.store import Store
 from ilbo.registry.identity import digest
 from ilbo.storage import arrays as arrayfile
-from ilbo.storage.trees import named_leaves
+from ilbo.storage.trees import fill, named_leaves
 
 LAYOUT = 4
 """What a seed's state consists of, and how: in another order, arrays of the same shapes mean
@@ -86,6 +88,19 @@ def restore(path: Path, planner: Planner) -> Start:
             f"{str(path)!r} does not fit this version of ilbo ({error}): "
             "start again with --overwrite."
         ) from None
+
+
+def read_critic(path: Path, trainer: ILBOTrainer, seed: int) -> tuple[Critic, float]:
+    """The slow critic of a seed, and what its values are multiplied by to be rewards."""
+    _, arrays = arrayfile.read(path, "checkpoint")
+    key = jax.random.key(0)
+    shape = eqx.filter_eval_shape(lambda: trainer.networks.init(key, key)[1])
+    try:
+        parameters = fill(shape, arrays, f"{seed}.state.slow_critic.")
+        scale = float(arrays[f"{seed}.state.reward_scale"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{str(path)!r} holds no critic of this run ({error}).") from None
+    return trainer.networks.critic(parameters), scale * trainer.unit
 
 
 def _identity(planner: Planner) -> dict[str, Any]:

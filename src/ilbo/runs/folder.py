@@ -45,6 +45,7 @@ from ilbo.storage.environment import environment
 from ilbo.storage.files import (
     cannot_write,
     is_temporary,
+    lock,
     remove_temporaries,
     write_atomically,
     write_json,
@@ -66,7 +67,7 @@ class RunFolder:
         except OSError as error:
             raise cannot_write(path, error) from error
         try:
-            _lock(self._lock)
+            lock(self._lock)
         except BlockingIOError:
             self._lock.close()
             raise UserError(
@@ -130,7 +131,7 @@ class RunFolder:
             if warm_start is not None:
                 write_policy(warm_start, path / WARM_START, target(problem))
             write_json(path / META, meta)
-            folder._write_settings(run_keys, config.settled())
+            folder._write_settings(run_keys, config.settled(problem.sees_time))
         except BaseException:
             folder.close()
             raise
@@ -267,17 +268,3 @@ def _line(record: Record) -> str:
         k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()
     }
     return json.dumps(plain) + "\n"
-
-
-def _lock(file: Any) -> None:
-    """Takes the lock, which ends with the process; where there are no locks, does without."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        pass

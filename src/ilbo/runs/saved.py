@@ -51,6 +51,11 @@ class SavedRun:
         """The folder as an argument of `ilbo`, with what lets its problem be built again."""
         return f"{relative(self.path)} --trust" if self.source else relative(self.path)
 
+    def can_build(self, trust: bool = False) -> bool:
+        """Whether the folder alone tells what the problem is: not where it is a model of the
+        user's own, unless its file may be run."""
+        return self.description.get("origin") != "python" or (trust and self.source is not None)
+
     def problem(self, trust: bool = False) -> Problem:
         """The problem, built again; one in a Python file only where that may be run."""
         if self.source is None:
@@ -136,8 +141,8 @@ def read_records(path: Path) -> list[Record]:
     lines = read_text(path).split("\n")
     for number, line in enumerate(lines, start=1):
         try:
-            records.append(_record(json.loads(line)))
-        except (ValueError, KeyError, TypeError, RecursionError):
+            records.append(parse_record(line))
+        except ValueError:
             if number == len(lines):  # empty, or cut short
                 break
             raise UserError(
@@ -147,8 +152,15 @@ def read_records(path: Path) -> list[Record]:
     return records
 
 
+def parse_record(line: str | bytes) -> Record:
+    """A line of the metrics; what was not finite is null there. A `ValueError` if it is none."""
+    try:
+        return _record(json.loads(line))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError("it is no record of a test") from None
+
+
 def _record(values: dict[str, Any]) -> Record:
-    """A line of the metrics; what was not finite is null there."""
     for name in ("seed", "episode"):
         if type(values[name]) is not int or not 0 <= values[name] < 2**53:
             raise ValueError(name)

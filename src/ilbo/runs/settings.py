@@ -109,6 +109,11 @@ def config(preset: str, *layers: Mapping[str, Any]) -> ILBO:
     return chosen
 
 
+def usual(chosen: ILBO) -> dict[str, Any]:
+    """The defaults that a run's settings are compared with."""
+    return ILBO(seconds=chosen.seconds).settled().to_dict() | {"seconds": None}
+
+
 def seeds(values: Mapping[str, Any]) -> tuple[int, ...]:
     """The successive seeds of a run."""
     first, count = values.get("seed", 0), values.get("seeds", 1)

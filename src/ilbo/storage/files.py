@@ -98,6 +98,20 @@ def reason(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
 
 
+def lock(file: Any) -> None:
+    """Locks a file until the process ends; where there are no locks, does without."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass
+
+
 def _sync_folder(folder: Path) -> None:
     """Makes a rename durable; systems that cannot open folders do without."""
     with contextlib.suppress(OSError):

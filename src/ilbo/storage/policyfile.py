@@ -94,7 +94,7 @@ def read_policy(
                 f"The policy {str(path)!r} is for {states} states and {actions} actions; "
                 f"{problem.name} has {problem.state_size} and {problem.action_size}."
             )
-        return Policy(network, scaling, problem.model)
+        return Policy(network, scaling, problem.model, horizon)
     if problem is not None:
         check_same(described, problem, f"The policy {str(path)!r}")
         return Policy(network, scaling, problem.model, horizon)
@@ -128,7 +128,7 @@ def policy_path(path: Path) -> Path:
 
 def _describe_bounds(problem: Problem) -> dict[str, Any]:
     """The bounds at the problem's own start, and whether they are the same everywhere."""
-    low, high = problem.model.bounds(problem.initial_state)
+    low, high = problem.model.at(np.int32(0)).bounds(problem.initial_state)
     return {
         "fixed": bounds_are_fixed(problem),
         "low": [float(x) if np.isfinite(x) else None for x in np.asarray(low)],

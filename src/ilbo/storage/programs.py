@@ -57,11 +57,11 @@ class Kept:
         problem = describe(trainer.problem)
         if problem["origin"] == "python" or trainer.config.holds_code:
             return None
-        # One program serves any number of episodes.
+        # One program serves any number of episodes, and all numbers that are its inputs.
+        form = trainer.as_program()
         settings = {
-            **trainer.config.to_dict(),
-            "episodes": None,
-            "seconds": None,
+            **form.config.to_dict(),
+            "inputs": str(jax.tree.structure(eqx.filter(form.numbers, eqx.is_array))),
             "capacity": trainer.capacity,
             "unit": trainer.unit,
         }

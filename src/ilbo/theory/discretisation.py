@@ -86,6 +86,8 @@ def discretise(
             f"{problem.name} has {problem.state_size} state components: only a problem with one "
             "can be discretised."
         )
+    if problem.sees_time:
+        raise UserError(f"{problem.name} sees the time: such a problem cannot be discretised.")
     if points < 2:
         raise UserError(f"The number of points must be at least 2, got {points}.")
     density_check.check(problem)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ilbo.mdp.model import Model
+from ilbo.mdp.shapes import Number
 from ilbo.mdp.simulate import step
 from ilbo.nn.parameters import recompute
 
@@ -48,7 +49,13 @@ class Point(eqx.Module):
     critic: ActionValue
     policy: Callable[[Array, Array], Array]
     """μ^m: state [n], steps left [] → action [m]."""
-    discount: float = eqx.field(static=True)
+    discount: Number
+    horizon: int = eqx.field(static=True, default=1)
+    """Steps of an episode, for a model that sees the time."""
+
+    def at(self, steps_left: Int[Array, ""]) -> Model:
+        """The model with so many steps left."""
+        return self.model.at(jnp.minimum(self.horizon - steps_left, self.horizon - 1))
 
     def value(self, state: Float[Array, " n"], steps_left: Int[Array, ""]) -> Float[Array, ""]:
         """V^m."""
@@ -71,7 +78,7 @@ class Point(eqx.Module):
         ) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
             state, action, left = carry
             xi, nudge = inputs
-            following, earned, goes_on = step(self.model, state, action + nudge, xi, left > 0)
+            following, earned, goes_on = step(self.at(left), state, action + nudge, xi, left > 0)
             next_left = jnp.where(goes_on, left - 1, 0)
             acting = self.policy(following, next_left)
             return (following, acting, next_left), (earned, state, left)

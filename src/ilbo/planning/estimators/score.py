@@ -72,7 +72,7 @@ class Score(Estimator):
 
         from ilbo.planning.estimators.point import ActionGradient
 
-        state, left, model = sample.state, sample.steps_left, at.model
+        state, left, model = sample.state, sample.steps_left, at.at(sample.steps_left)
         action = at.policy(state, left)
         if self.next_states == "stored":
             next_states = sample.next_state[None]
@@ -88,7 +88,7 @@ class Score(Estimator):
             added = model.reward(state, action, moved) - staying
             next_left = jnp.where(model.terminal(moved), 0, left - 1)
             future, _ = at.follow(moved, next_left, noise[1:], nudges)
-            return added + at.discount * future
+            return added + jnp.where(next_left > 0, at.discount * future, 0.0)
 
         worths = jax.vmap(worth)(next_states, sample.noise)
         if self.baseline == "leave-one-out":

@@ -1,0 +1,1 @@
+"""`ilbo tune`: settings for one problem, found by trials."""
