@@ -34,9 +34,13 @@ def test_commands_shown_are_such_as_the_command_line_takes(page):
         parse(name, arguments)
 
 
-def test_readme_shows_every_command():
-    shown = {words[1] for words in commands(ROOT / "README.md")}
+def test_a_page_shows_every_command():
+    shown = {words[1] for words in commands(ROOT / "docs" / "commands.md")}
     assert shown == set(COMMANDS) - {"completion"}
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
 @pytest.mark.parametrize("place", [0, pytest.param(1, marks=pytest.mark.slow)])

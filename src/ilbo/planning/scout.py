@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.mdp import sampling
-from ilbo.mdp.bounds import into_bounds, within
+from ilbo.mdp.bounds import into_bounds
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
 
@@ -52,7 +52,7 @@ CONSTANT = 3.0
 
 
 SHAKE = 1e-3
-"""Standard deviation of what is added to actions without noise, as a share of their range."""
+"""Standard deviation of what is added to actions without noise, as a share of them."""
 SHAKES = 8
 """Shakes that the best plan is judged by."""
 
@@ -64,7 +64,7 @@ class OpenLoop(eqx.Module):
     """Before the curve that maps it into the bounds."""
     problem: Problem
     shake: Float[Array, "horizon m"] | None = None
-    """Added to the actions, in shares of their range."""
+    """Added to the actions, in shares of them."""
     timed = True
 
     def __call__(self, state: Float[Array, " n"], time: Int[Array, ""]) -> Float[Array, " m"]:
@@ -72,8 +72,7 @@ class OpenLoop(eqx.Module):
         action = into_bounds(self.plan[time], low, high)
         if self.shake is None:
             return action
-        width = within(low, high, 1.0) - within(low, high, 0.0)
-        return jnp.clip(action + width * self.shake[time], low, high)
+        return jnp.clip(action * (1 + self.shake[time]), low, high)
 
 
 class Open(NamedTuple):

@@ -106,9 +106,10 @@ def beliefs(run: SavedRun, problem: Problem, seed: int, simulated: Trajectories)
     alive = np.asarray(simulated.alive)
     earned = to_go(np.asarray(simulated.rewards, float), problem.discount)
     steps = np.flatnonzero(alive.any(axis=0))
-    note = "" if trainer.networks.timed else (
-        f"This critic sees no end of the episode and discounts by {float(trainer.networks.numbers.discount):g}."
-    )  # fmt: skip
+    note = ""
+    if not trainer.networks.timed:
+        discount = float(trainer.networks.numbers.discount)
+        note = f"This critic sees no end of the episode and discounts by {discount:g}."
     return {
         "note": note,
         "steps": steps.tolist(),
