@@ -62,6 +62,8 @@ PROBLEMS: dict[str, Callable[[], Known]] = {
     "navigation-3": navigation,
     "pendulum": pendulum.pendulum,
 }
+LEAST_STEPS = 10_000
+"""Training takes the default of 500 episodes, or more where these are short: so many steps."""
 SEES = ("state", "time-left")
 
 
@@ -87,7 +89,8 @@ def exact(name: str, known: Known) -> dict[str, Any]:
 def trained(name: str, known: Known, sees: str, seed: int, paired: bool) -> dict[str, Any]:
     """One training with the default settings."""
     config = {} if sees == "state" else {"policy": sees}
-    plan = ilbo.plan(known.problem, config, seed=seed)
+    episodes = max(500, LEAST_STEPS // known.problem.horizon)
+    plan = ilbo.plan(known.problem, config, seed=seed, episodes=episodes)
     line = {"problem": name, "what": sees, "seed": seed, "episodes": plan.episode}
     return line | judged(known, plan.policy, paired) | {"seconds": plan.seconds}
 
