@@ -7,8 +7,8 @@ Needs `pip install casadi`. The controller is certainty-equivalent: at each step
 to come for its mean and plans the whole rest of the episode by a nonlinear program, started from
 the rest of its last plan. The models are written a second time in CasADi; what has no derivative
 there is smoothed within 1e-3, and HVAC's penalty for leaving the comfort band is one of as much for
-each degree. What it earns is counted on the exact model, as for our policy, which is trained with the default
-settings.
+each degree. What it earns is counted on the exact model, as for our policy, which is trained with
+the default settings.
 """
 
 from __future__ import annotations
