@@ -166,7 +166,9 @@ def run_one(table: str, name: str, planner: str, seed: int) -> dict:
         result = run_jaxplan(name, planner, seed, seconds)
     else:
         result = run_ours(name, planner, seed, seconds)
-    line = {"table": table, "problem": name, "planner": planner, "seed": seed}
+    from ilbo.storage.environment import commit
+
+    line = {"table": table, "problem": name, "planner": planner, "seed": seed, "commit": commit()}
     return line | result | {"seconds": round(time.perf_counter() - began, 1)}
 
 
@@ -208,7 +210,7 @@ def run_missing(wanted: list[tuple[str, str, str, int]], out: Path, cores: list[
 
 
 def table_of(table: str, rows: list[dict]) -> str:
-    """Raw returns, and the score of each planner."""
+    """Raw returns, and the score of each planner on the problems that all have been run on."""
     import numpy as np
 
     problems = TABLES[table][0]
@@ -233,7 +235,8 @@ def table_of(table: str, rows: list[dict]) -> str:
                 continue
             spread = value[p] - simple
             score = float(np.clip(spread / (best - simple), 0, 1)) if best > simple else 0.0
-            scores[p].setdefault(problem.split("/")[0], []).append(score)
+            if len(value) == len(shown):  # all planners have been run
+                scores[p].setdefault(problem.split("/")[0], []).append(score)
             seeds = [row["mean"] for row in cells[p]]
             text = f"{value[p]:,.1f}" if abs(value[p]) >= 10 else f"{value[p]:.2f}"
             text += f" ({min(seeds):,.1f} to {max(seeds):,.1f})" if len(seeds) > 1 else ""

@@ -4,12 +4,14 @@
     python benchmarks/optima.py --out optima.jsonl --seeds 10   # ten training seeds of each
     python benchmarks/optima.py --out optima.jsonl --only lqg   # problems with such names
     python benchmarks/optima.py --out optima.jsonl --table      # print the table of what is there
+    python benchmarks/optima.py --out optima.jsonl --sees bound # the bounds of `ilbo.bound` instead
     python benchmarks/optima.py --out optima.jsonl --picture docs/figures/optima.png
 
 The problems are those of examples/known. Each line of the output file is one result: the optimum of
 a problem, with where it comes from, or one training seed. A line that is there is not run again.
 Settings are the default ones; where the horizon is the problem's own, policies that see the time
-left are trained as well. Ours and the best policy are judged on the same fresh episodes.
+left are trained as well. Ours and the best policy are judged on the same fresh episodes. Bounds are
+those of the best policy, where one is known and the horizon is the problem's own.
 """
 
 from __future__ import annotations
@@ -62,6 +64,8 @@ PROBLEMS: dict[str, Callable[[], Known]] = {
     "navigation-3": navigation,
     "pendulum": pendulum.pendulum,
 }
+LEAST_STEPS = 10_000
+"""Training takes the default of 500 episodes, or more where these are short: so many steps."""
 SEES = ("state", "time-left")
 
 
@@ -87,9 +91,19 @@ def exact(name: str, known: Known) -> dict[str, Any]:
 def trained(name: str, known: Known, sees: str, seed: int, paired: bool) -> dict[str, Any]:
     """One training with the default settings."""
     config = {} if sees == "state" else {"policy": sees}
-    plan = ilbo.plan(known.problem, config, seed=seed)
+    episodes = max(500, LEAST_STEPS // known.problem.horizon)
+    plan = ilbo.plan(known.problem, config, seed=seed, episodes=episodes)
     line = {"problem": name, "what": sees, "seed": seed, "episodes": plan.episode}
     return line | judged(known, plan.policy, paired) | {"seconds": plan.seconds}
+
+
+def bounded(name: str, known: Known) -> dict[str, Any]:
+    """What `ilbo.bound` says of the best policy: it must not lie below the optimum."""
+    began = time.time()
+    found = ilbo.bound(known.problem, known.truth().policy, 0)
+    line = {"problem": name, "what": "bound", "value": found.mean, "gap": found.gap}
+    line |= {"standard_error": found.standard_error, "charges": found.charges}
+    return line | {"seconds": time.time() - began}
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -100,17 +114,25 @@ def run(path: Path, seeds: int, only: str, sees: list[str]) -> None:
     """Appends what is missing: the optima first, then seed after seed."""
     names = [name for name in PROBLEMS if only in name]
     jobs: list[tuple[str, str, int | None]] = [(name, "optimum", None) for name in names]
-    jobs += [(name, what, seed) for seed in range(seeds) for what in sees for name in names]
+    jobs += [(name, "bound", None) for name in names if "bound" in sees]
+    kinds = [what for what in sees if what != "bound"]
+    jobs += [(name, what, seed) for seed in range(seeds) for what in kinds for name in names]
     for name, what, seed in jobs:
         lines = read(path)
         done = {(line["problem"], line["what"], line.get("seed")) for line in lines}
         known = PROBLEMS[name]() if (name, what, seed) not in done else None
-        if known is None or (what == "time-left" and known.judged is not None):
+        if known is None or (what in ("time-left", "bound") and known.judged is not None):
             continue
-        if seed is None:
+        if what == "optimum":
             line = exact(name, known)
+        elif what == "bound":
+            known_best = next(x for x in lines if (x["problem"], x["what"]) == (name, "optimum"))
+            if "earned" not in known_best:
+                continue
+            line = bounded(name, known)
         else:
             truth = next(x for x in lines if (x["problem"], x["what"]) == (name, "optimum"))
+            assert seed is not None
             line = trained(name, known, what, seed, "earned" in truth)
         with path.open("a") as out:
             out.write(json.dumps(line) + "\n")
@@ -161,6 +183,23 @@ def table(path: Path) -> str:
     return markdown_table(columns, rows)
 
 
+def bounds(path: Path) -> str:
+    """The table of the bounds."""
+    from ilbo.experiments.study import markdown_table
+    from ilbo.mdp.numbers import number
+
+    lines = read(path)
+    best = {x["problem"]: x["value"] for x in lines if x["what"] == "optimum"}
+    rows = []
+    for x in (line for line in lines if line["what"] == "bound"):
+        known = best[x["problem"]]
+        figures = map(number, (known, x["value"], x["standard_error"]))
+        share = f"{100 * x['gap'] / abs(known):.3f} %"
+        rows.append((x["problem"], *figures, share, f"{x['seconds']:.0f}"))
+    columns = ("problem", "optimum", "bound", "standard error", "its gap", "seconds")
+    return markdown_table(columns, rows)
+
+
 def picture(path: Path, to: Path) -> None:
     """Distance against seconds of training, a point for each problem."""
     import matplotlib
@@ -187,7 +226,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("optima.jsonl"))
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", default="", help="problems whose name holds this")
-    parser.add_argument("--sees", nargs="+", choices=SEES, default=list(SEES))
+    parser.add_argument("--sees", nargs="+", choices=(*SEES, "bound"), default=list(SEES))
     parser.add_argument("--table", action="store_true", help="only print the table")
     parser.add_argument("--picture", type=Path, help="draw what is there")
     options = parser.parse_args()
@@ -195,7 +234,7 @@ def main() -> None:
         picture(options.out, options.picture)
     elif not options.table:
         run(options.out, options.seeds, options.only, options.sees)
-    print(table(options.out))
+    print(bounds(options.out) if options.sees == ["bound"] else table(options.out))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def take(browser: Browser, address: str, extra: Path | None) -> None:
     shot = io.BytesIO(browser.picture(whole=False))
     from PIL import Image
 
-    reduced = Image.open(shot).convert("RGB").quantize(128)
+    reduced = Image.open(shot).convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE)
     reduced.save(HERE / "watch.png", optimize=True)
 
 

@@ -65,34 +65,41 @@ class Merton(ilbo.Model):
         return jnp.array([0.02, 0.0]), jnp.array([0.2, 1.0])
 
 
-class Constant(eqx.Module):
-    action: tuple[float, float]
+class Best(eqx.Module):
+    """What to consume at each time, and the part to invest, which is always the same."""
 
-    def __call__(self, state):
-        return jnp.asarray(self.action, jnp.float32)
+    consume: np.ndarray
+    part: float
+    timed = True
+
+    def __call__(self, state, time):
+        return jnp.stack([jnp.asarray(self.consume, jnp.float32)[time], self.part])
 
 
-def best_of_merton() -> tuple[float, float]:
-    """The best share to consume and part to invest: the same at every wealth."""
+def best_of_merton() -> tuple[float, Best]:
+    """The optimum from a wealth of 1, and the best policy: shares that are the same at every
+    wealth. With h steps left V(w) = −k_h / w, where k_h is the least 1 / c + φ k_{h−1} / (1 − c)
+    and φ the discounted mean of 1 over the return of the portfolio."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     returns, weights = np.exp(GROWTH - RISK**2 / 2 + RISK * nodes), weights / weights.sum()
 
-    def burden(part: float) -> float:  # E 1 / (return of the portfolio)
+    def burden(part: float) -> float:
         return float(weights @ (1 / (BOND + part * (returns - BOND))))
 
     part = minimize_scalar(burden, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}).x
-    return 1 - float(np.sqrt(DISCOUNT * burden(part))), float(part)
+    k, consume = 0.0, []
+    for _ in range(STEPS):
+        later = DISCOUNT * burden(part) * k
+        c = float(np.clip(1 / (1 + np.sqrt(later)), 0.02, 0.2))
+        k = 1 / c + later / (1 - c)
+        consume.append(c)
+    return -k, Best(np.array(consume[::-1]), float(part))
 
 
 def merton() -> Known:
-    """V(w) = −1 / (c² w) where the share c is consumed always."""
-
-    def make(horizon: int) -> ilbo.Problem:
-        return ilbo.Problem(
-            Merton(), name="merton", initial_state=[1.0], horizon=horizon, discount=DISCOUNT,
-            region=(0.2, 2.0), domain=(0.0, np.inf),
-        )  # fmt: skip
-
-    best = best_of_merton()
-    truth = Truth(-1 / best[0] ** 2, "closed form", Constant(best))
-    return Known(make(STEPS), lambda: truth, make(JUDGED))
+    problem = ilbo.Problem(
+        Merton(), name="merton", initial_state=[1.0], horizon=STEPS, discount=DISCOUNT,
+        region=(0.2, 2.0), domain=(0.0, np.inf),
+    )  # fmt: skip
+    value, policy = best_of_merton()
+    return Known(problem, lambda: Truth(value, "closed form", policy))

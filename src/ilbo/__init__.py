@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ilbo.builtin.catalogue import problems
     from ilbo.builtin.reservoirs import reservoir
     from ilbo.errors import DensityError, PlanningWarning, UserError
+    from ilbo.mdp.check import check
     from ilbo.mdp.evaluate import Evaluation, compare, evaluate
     from ilbo.mdp.laws.beta import Beta
     from ilbo.mdp.laws.chain import MarkovChain, Seasonal
@@ -71,6 +72,7 @@ _HOMES = {
     "planning.trainer": ("Trainer",),
     "runs.loading": ("load_policy",),
     "storage.policyfile": ("save_policy",),
+    "mdp.check": ("check",),
     "mdp.evaluate": ("Evaluation", "compare", "evaluate"),
     "mdp.simulate": ("Trajectories", "simulate"),
 }

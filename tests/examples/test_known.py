@@ -2,7 +2,9 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,16 +59,25 @@ def test_figures_of_textbooks():
     assert values == pytest.approx([835.0, 838.333, 851.8, 855.0], abs=0.01)
 
 
+class Changed(eqx.Module):
+    policy: Any
+    change: float
+
+    @property
+    def timed(self):
+        return getattr(self.policy, "timed", False)
+
+    def __call__(self, state, *time):
+        return self.policy(state, *time).at[0].add(self.change * state[0])
+
+
 @pytest.mark.parametrize(("known", "change"), [(money.cake, 0.02), (money.merton, 0.01)])
 def test_other_shares_earn_less(known, change):
     known = known()
     truth = known.truth()
     best = earned(known.judge, truth.policy, 0, 1024)
     for sign in (-1, 1):
-
-        def other(state, sign=sign):
-            return truth.policy(state).at[0].add(sign * change * state[0])
-
+        other = Changed(truth.policy, sign * change)
         assert earned(known.judge, other, 0, 1024).mean() < best.mean()
 
 

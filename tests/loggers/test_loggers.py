@@ -41,34 +41,29 @@ class _Heard:
         self.all.ends[self.seed] = final, finished
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Of a finished run of two seeds that a logger has heard of."""
-    path, log = tmp_path_factory.mktemp("runs") / "run", Heard()
-    ilbo.plan(ilbo.make("navigation-3"), tiny_runs.CONFIG, seeds=2, out=path, log=log)
-    return path, log
-
-
-def test_settings_tests_and_final_figures_of_each_seed_are_told(folder):
-    path, log = folder
-    run = ilbo.Run(path)
+def test_settings_tests_and_final_figures_of_each_seed_are_told():
+    log = Heard()
+    plan = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seeds=2, episodes=6, log=log)
     for i, seed in enumerate((0, 1)):
         assert log.settings[seed]["seed"] == seed
-        assert log.settings[seed]["problem"] == "navigation-3"
-        assert (log.settings[seed]["layers"], log.settings[seed]["episodes"]) == ("4", 10)
+        assert log.settings[seed]["problem"] == "drift"
+        assert (log.settings[seed]["layers"], log.settings[seed]["episodes"]) == ("4", 6)
         told = [(episode, figures["current"]) for episode, figures in log.figures[seed]]
-        assert told == [(record.episode, record.current) for record in run.history[i]]
+        assert told == [(record.episode, record.current) for record in plan.history[i]]
         final, finished = log.ends[seed]
         assert finished
-        assert final["mean"] == run.result["means"][i]
-        assert final["best"] == run.history[i][-1].best
-        assert final["transitions"] == run.result["transitions"]
+        assert final["best"] == plan.history[i][-1].best
+        assert final["transitions"] == plan.samples.transitions
 
 
-def test_a_run_that_is_trained_further_tells_of_its_earlier_tests_too(folder):
-    path, _ = folder
+@pytest.mark.slow
+def test_a_run_folder_brings_its_result_and_its_earlier_tests(tmp_path):
     log = Heard()
-    ilbo.resume(path, episodes=12, log=[log])
+    ilbo.plan(ilbo.make("navigation-3"), tiny_runs.CONFIG, seeds=2, out=tmp_path, log=log)
+    means = ilbo.Run(tmp_path).result["means"]
+    assert [log.ends[seed][0]["mean"] for seed in (0, 1)] == means
+    log = Heard()
+    ilbo.resume(tmp_path, episodes=12, log=[log])
     assert [episode for episode, _ in log.figures[0]] == [2, 4, 6, 8, 10, 12]
 
 

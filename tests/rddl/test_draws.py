@@ -214,3 +214,36 @@ def test_random_vectors(tmp_path):
     assert stats.kstest(white[1], stats.t(5).cdf).pvalue > 1e-4
     np.testing.assert_allclose(d.sum(1), 1, rtol=1e-5)
     assert stats.kstest(d[:, 0], stats.beta(0.5, 2.0).cdf).pvalue > 1e-4
+
+
+MULTINOMIAL = """
+domain counts {
+    types { axis : {@x, @y, @z}; place : {@one, @two}; };
+    pvariables {
+        P(place, axis) : { non-fluent, real, default = 0.25 };
+        k : { state-fluent, int, default = 12 };
+        n(place, axis) : { state-fluent, int, default = 0 };
+        a : { action-fluent, real, default = 0.0 };
+    };
+    cpfs { k' = k; n'(?r, ?i) = Multinomial[?i](k, P(?r, _)); };
+    reward = a;
+}
+non-fluents figures { domain = counts; non-fluents { P(@one, @x) = 0.5; P(@two, @z) = 0.5; }; }
+instance i { domain = counts; non-fluents = figures; horizon = 3; discount = 1.0; }
+"""
+
+
+@pytest.mark.slow
+def test_multinomial_counts(tmp_path):
+    path = tmp_path / "counts.rddl"
+    path.write_text(MULTINOMIAL)
+    model = rddl.exact_model(locate(str(path), None))
+    noises = model.law.sample(jax.random.key(0), (4000,))
+    state = jnp.asarray(model.dynamics.initial())
+    step = jax.jit(jax.vmap(lambda xi: model.transition(state, jnp.zeros(1), xi)))
+    counts = np.asarray(step(noises))[:, 1:].reshape(-1, 2, 3)
+    assert np.all(counts.sum(axis=-1) == 12)
+    for drawn, p in ((counts[:, 0], [0.5, 0.25, 0.25]), (counts[:, 1], [0.25, 0.25, 0.5])):
+        law = stats.multinomial(12, p)
+        np.testing.assert_allclose(drawn.mean(axis=0), law.mean(), atol=0.15)
+        np.testing.assert_allclose(np.cov(drawn.T), law.cov(), atol=0.3)

@@ -139,11 +139,12 @@ def test_enumerated_action_is_refused_with_its_line(tmp_path):
 
 def test_unsupported_distribution_is_named(tmp_path):
     drawn = text(
-        more="n(tank) : { interm-fluent, int }; N : { non-fluent, int, default = 3 };"
-        " P(tank) : { non-fluent, real, default = 0.5 };",
-        cpfs="n(?t) = Multinomial[?t](N, P(_));",
+        more="n(tank) : { interm-fluent, real }; k : { state-fluent, real, default = 3.0 };"
+        " M(tank) : { non-fluent, real, default = 0.5 };"
+        " C(tank, tank) : { non-fluent, real, default = 0.0 };",
+        cpfs="k' = k; n(?t) = MultivariateStudent[?t](M(_), C(_, _), k);",
     )
-    assert "Multinomial" in refusal(tmp_path, drawn)
+    assert "draws from MultivariateStudent, which no noise" in refusal(tmp_path, drawn)
 
 
 def test_random_constraint_is_refused(tmp_path):

@@ -62,12 +62,13 @@ def written(folder, kind, law):
 @pytest.mark.parametrize(("kind", "law", "words"), WRONG, ids=[law for _, law, _ in WRONG])
 def test_constant_parameter_out_of_range_is_refused_with_its_line(tmp_path, kind, law, words):
     path = written(tmp_path, kind, law)
-    line = next(i for i, row in enumerate(path.read_text().splitlines(), 1) if law in row)
+    rows = path.read_text().splitlines()
+    line = next(i for i, row in enumerate(rows, 1) if law in row)
     with pytest.raises(ilbo.UserError) as caught:
         ilbo.make(path)
     name = law.split("(")[0]
-    said = f"draws.rddl, line {line}: <drawn'> draws from {name}, of which {words}."
-    assert str(caught.value) == said
+    said = f"draws.rddl, line {line}: <drawn'> draws from {name}, of which {words}"
+    assert str(caught.value) == f"{said}, in `{rows[line - 1].strip()}`."
 
 
 VECTORS = """

@@ -13,6 +13,7 @@ from written_runs import LAYERS, write_run
 
 import ilbo
 import ilbo.baselines
+from ilbo.baselines import bounding
 from ilbo.cli.main import main
 from ilbo.errors import UserError
 from ilbo.mdp.numbers import number
@@ -269,3 +270,17 @@ def test_report_looks_right_in_a_browser(navigation, tmp_path):
 
 def brightness(color: str) -> float:
     return sum(map(float, re.findall(r"\d+", color)[:3]))
+
+
+def test_distance_to_the_best_possible_is_a_tile(navigation, monkeypatch):
+    def bound_of(problem, policies, returns, key):
+        mean = float(returns[0].mean())
+        return bounding.Bound(mean, -10.0, 1.0, 5.0, (4.0, 6.0), share, "none", 8, 0.0)
+
+    monkeypatch.setattr("ilbo.report.entry.bound_best", bound_of)
+    share = 0.04
+    _, said = report(navigation, bound=True)
+    assert "best possible ≤ −10.00 at most 4 % away" in said
+    share = None
+    _, said = report(navigation, bound=True)
+    assert "best possible ≤ −10.00 no tight bound known" in said

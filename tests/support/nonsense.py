@@ -16,7 +16,7 @@ FLAGS = [
     "--json", "--episodes", "--seed", "--seeds", "--start", "--config", "--resume", "--policy",
     "--overwrite", "--best", "--problem", "--instance", "--onnx", "--preset", "--help", "--nothing",
 ]  # fmt: skip
-HEAVY = {"report", "reproduce", "inspect", "completion"}
+HEAVY = {"report", "check", "reproduce", "inspect", "completion"}
 """Commands that others test."""
 
 

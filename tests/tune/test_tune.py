@@ -222,7 +222,7 @@ def test_a_small_study_on_the_command_line(tmp_path, capsys):
     assert main(arguments) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["trials"] == 3
-    study = open_study(tmp_path / "study", 0)
+    study = open_study(tmp_path / "study", 0, 0)
     assert len(counted(study)) == 3
     assert (tmp_path / "study" / "best.toml").exists()
     assert main(["tune", "navigation-3", "--trials", "0", "--out", str(tmp_path / "x")]) == 2

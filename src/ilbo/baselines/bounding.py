@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ilbo.baselines.dynamic import earned
-from ilbo.baselines.limit import ROUNDS, STEPS, hindsight
+from ilbo.baselines.limit import STEPS, hindsight
 from ilbo.baselines.penalty import EPISODES, Narrow, Value, charged, fit_value
 from ilbo.errors import UserError, whole
 from ilbo.mdp.bootstrap import bootstrap
@@ -34,6 +34,8 @@ PILOT = 8
 """Of noise, to choose the value function by."""
 MOST_FEATURES = EPISODES // 3
 """Of a quadratic value function that can be fitted."""
+ROUNDS = 6
+"""Of random search at most; `last_gain` says what the last of them still added."""
 TIGHT = 0.25
 """A bound that is farther from the policy than this share of itself says little."""
 

@@ -341,8 +341,9 @@ def _play(
             state, alive = carry
             time, xi = inputs
             action = policy(state, time) if timed else policy(state)
-            action = jnp.clip(action, *problem.exact.bounds(state))
-            moved, reward, still = step(problem.exact, state, action, xi, alive)
+            now = problem.exact.at(time)
+            action = jnp.clip(action, *now.bounds(state))
+            moved, reward, still = step(now, state, action, xi, alive)
             return (moved, still), reward
 
         first = (start, ~problem.exact.terminal(start))

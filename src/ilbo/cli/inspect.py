@@ -20,6 +20,8 @@ class Command:
     instance: Positional[str | None] = None
     """The RDDL instance file, where the problem is a domain file."""
     arguments: Arguments = ()
+    check: bool = False
+    """Try it out as well and say what is off with it, as `ilbo check` does."""
     json: bool = False
     """Print one JSON object and nothing else."""
 
@@ -31,6 +33,11 @@ class Command:
 
         problem = ilbo.make(self.problem, self.instance, arguments_of(self.arguments))
         report = inspect(problem)
+        if self.check:
+            from ilbo.mdp.check import check
+
+            found = check(problem).findings
+            report["findings"] = [f"{one.name}: {one.sentence}" for one in found]
         if self.json:
             print_json(report)
         else:
@@ -77,6 +84,7 @@ _LISTS = {
     "the episode ends when one of these does not hold": "invariants",
     "discrete, relaxed for planning; evaluation is exact": "relaxed",
     "hidden state components": "hidden",
+    "what is off": "findings",
 }
 
 

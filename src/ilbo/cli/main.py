@@ -41,6 +41,7 @@ COMMANDS = {
     "problems": "List the built-in problems.",
     "simulate": "Simulate a simple policy and sum up its returns.",
     "plan": "Train a policy for a problem.",
+    "check": "Try a model out before training and say what is off with it.",
     "inspect": "Show how a problem is read: components, bounds, noise, density.",
     "evaluate": "Evaluate a trained policy on fresh episodes.",
     "compare": "Compare policies on equal noise.",

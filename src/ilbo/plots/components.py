@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from ilbo.mdp.simulate import PolicyFunction, Trajectories
 
 
+FEW = 9
+"""Panels that make one block, whatever their kinds."""
+
+
 @dataclass(frozen=True)
 class _Kind:
     """Components that are drawn alike."""
@@ -63,17 +67,22 @@ def draw(
     if not any(varying):
         varying = [list(range(len(kind.names))) for kind in kinds]
     shown = [places[:MOST] for places in varying]
-    columns = max(columns_for(len(places)) for places in shown if places)
-    rows = [-(-len(places) // columns) for places in shown]
+    panels = [(kind, i) for kind, places in zip(kinds, shown, strict=True) for i in places]
+    if len(panels) <= FEW:  # one after the other
+        columns, blocks = _columns_for_few(len(panels)), [panels]
+    else:  # each kind begins a row
+        columns = max(columns_for(len(places)) for places in shown if places)
+        blocks = [[panel for panel in panels if panel[0] is kind] for kind in kinds]
+    rows = [-(-len(block) // columns) for block in blocks]
     figure = new_figure(max(5.4, 2.5 * columns + 0.4), 1.6 * sum(rows) + 0.9)
     heading(figure, title, f"{problem.name}: states and actions{_left_out(kinds, varying, shown)}")
     layout = figure.add_gridspec(sum(rows), columns)
     row = 0
-    for kind, places, height in zip(kinds, shown, rows, strict=True):
-        for place, i in enumerate(places):
+    for block, height in zip(blocks, rows, strict=True):
+        for place, (kind, i) in enumerate(block):
             down, across = divmod(place, columns)
             ax = figure.add_subplot(layout[row + down, across])
-            lowest = place + columns >= len(places)
+            lowest = place + columns >= len(block)
             dress(ax, kind.names[i], "step" if lowest else "", kind.units[i])
             steps = np.arange(kind.levels.shape[1])
             band(ax, steps, kind.levels[..., i], kind.color, **kind.style)
@@ -81,6 +90,12 @@ def draw(
         row += height
     legend_below(figure, band_handles(BLUE))
     return figure
+
+
+def _columns_for_few(panels: int) -> int:
+    if panels <= 4:
+        return 2 if panels == 4 else panels
+    return min((3, 4), key=lambda columns: -panels % columns)
 
 
 def _kinds(problem: Problem, simulated: Trajectories) -> list[_Kind]:

@@ -76,6 +76,7 @@ class Compiler:
         walk.where = "reward"
         self.reward = walk.terms.spread(walk.term(model.reward), ())
         self._allocate()
+        walk.where = "constraint"
         self.terminations = [self.function(root) for root in model.terminations]
         self.invariants = [self.function(root) for root in model.invariants]
 

@@ -128,6 +128,11 @@ def _multivariate_student(shape: Shape, constants: Constants) -> Draw | None:
     )
 
 
+def _multinomial(shape: Shape, constants: Constants) -> Draw:
+    noise_shape = (*shape[:-1], shape[-1] - 1)
+    return Draw(Uniform(math.prod(noise_shape)), noise_shape, quantiles.multinomial)
+
+
 def largest(gumbel: Array, weights: Array) -> Array:
     """The case drawn with probability proportional to weights [.., cases]."""
     return jnp.argmax(gumbel + jnp.log(weights), axis=-1)
@@ -181,6 +186,7 @@ _PLANNERS: dict[str, Planner] = {
         Gaussian, lambda z, mean, covariance: mean + _times(jnp.linalg.cholesky(covariance), z)
     ),
     "MultivariateStudent": _multivariate_student,
+    "Multinomial": _multinomial,
     "Dirichlet": _shaped(
         Gamma,
         1,

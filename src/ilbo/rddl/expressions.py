@@ -156,7 +156,12 @@ class Walk:
         arguments: Sequence[Expression],
         scope: Scope,
     ) -> Term:
-        terms = [self.term(argument, scope) for argument in arguments]
+        # The parser reads a + b + c as (a + b) + c: long sums would be nested too deeply.
+        chain: list[Expression] = []
+        while name in _CHAINS and len(arguments) == 2 and arguments[0].etype[1] == name:
+            chain.append(arguments[1])
+            arguments = arguments[0].args
+        terms = [self.term(argument, scope) for argument in (*arguments, *reversed(chain))]
         return self.terms.apply(name, _taking(kind, table[name]), terms)
 
     def aggregation(self, name: str, expression: Expression, scope: Scope) -> Term:
@@ -329,6 +334,10 @@ _WALKS: dict[str, Callable[[Walk, str, Expression, Scope], Term]] = {
     "pyfunc": Walk.python_function,
 }
 """The kinds of expressions that pyRDDLGym's parser knows."""
+
+
+_CHAINS = {"+", "*", "^", "&", "|"}
+"""The operators that may be written in chains."""
 
 
 def _parameter(name: str, scope: Scope) -> Parameter:

@@ -124,8 +124,6 @@ _KINDS_OF_WORDS = {
     "INTEGER": "a number",
     "DOUBLE": "a number",
 }
-MOST_SHOWN = 100
-"""Characters of a line in a message."""
 MOST_EXPECTED = 4
 """More that might stand at a place than these are no help."""
 
@@ -192,11 +190,10 @@ def _syntax_error(source: Source, error: _Syntax) -> str:
         return f"{source.files}: {error}."
     before = source.text[: error.place]
     column = error.place - (before.rfind("\n") + 1) + 1
-    line = source.text.splitlines()[before.count("\n")].strip()
-    shown = line if len(line) <= MOST_SHOWN else line[: MOST_SHOWN - 3] + "..."
+    line = before.count("\n") + 1
     wanted = f", expected {' or '.join(error.expected)}" if error.expected else ""
-    place = source.place(before.count("\n") + 1)
-    return f"{place}, column {column}: {error}{wanted}, in `{shown}`."
+    said = f"{error}{wanted}, in `{source.shown(line)}`."
+    return f"{source.place(line)}, column {column}: {said}"
 
 
 def _belongs(source: Source, tree: Any) -> str | None:
@@ -216,11 +213,11 @@ def _sentence(source: Source, error: Exception) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = lines[0] if lines else type(error).__name__
-    place = None
+    line = None
     for name in re.findall(r"<([^<>]+)>", text):
-        defined = source.find_definition(name) if isinstance(error, Unsupported) else None
-        place = defined or source.find(name.strip("'").lstrip("@?")) or source.find(name)
-        if place:
+        defined = source.line_that_defines(name) if isinstance(error, Unsupported) else None
+        line = defined or source.line_of(name.strip("'").lstrip("@?")) or source.line_of(name)
+        if line:
             break
     where = re.search(r"Please check expression for (.+?)\.?$", text)
     if where:
@@ -228,4 +225,6 @@ def _sentence(source: Source, error: Exception) -> str:
     if not type(error).__module__.startswith(("pyRDDLGym", "ilbo")):
         said = f"cannot be read as RDDL: {type(error).__name__}: {said}"
     said = said if len(said) <= 300 else said[:297] + "..."
-    return f"{place or source.files}: {said.rstrip('.')}."
+    if line is None:
+        return f"{source.files}: {said.rstrip('.')}."
+    return f"{source.place(line)}: {said.rstrip('.')}, in `{source.shown(line)}`."

@@ -65,6 +65,22 @@ def binomial(u: Array, trials: Array, p: Array) -> Array:
     return _count(u, lambda k: betainc(jnp.maximum(trials - k, 0.5), k + 1, 1 - p), trials)
 
 
+def multinomial(u: Array, trials: Array, p: Array) -> Array:
+    """How many of the trials [..] fall on each case, p [.., cases]: a binomial number for each case
+    in turn, of the trials that are left, from u [.., cases - 1]; the last case has the rest."""
+
+    def one(left: tuple[Array, Array], case: tuple[Array, Array]) -> tuple[Any, Array]:
+        trials, chance = left
+        noise, share = case
+        count = binomial(noise, trials, jnp.clip(share / jnp.maximum(chance, 1e-12), 0, 1))
+        return (trials - count, chance - share), count
+
+    trials = jnp.broadcast_to(jnp.asarray(trials, jnp.int32), p.shape[:-1])
+    cases = jnp.moveaxis(u, -1, 0), jnp.moveaxis(p[..., :-1], -1, 0)
+    (rest, _), counts = jax.lax.scan(one, (trials, jnp.ones(p.shape[:-1])), cases)
+    return jnp.concatenate([jnp.moveaxis(counts, 0, -1), rest[..., None]], axis=-1)
+
+
 def negative_binomial(u: Array, successes: Array, p: Array) -> Array:
     """Failures before the given number of successes of probability p each."""
     successes, p = (jax.lax.stop_gradient(jnp.asarray(x, float)) for x in (successes, p))

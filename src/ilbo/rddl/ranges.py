@@ -69,6 +69,7 @@ _RANGES: dict[str, tuple[Range, ...]] = {
         _positive("number of degrees of freedom"),
     ),
     "Dirichlet": (_positive("weight"),),
+    "Multinomial": (_not_negative("number of trials"), _not_negative("weight")),
 }
 """The parameters of each distribution; the weights of the discrete ones are of any number."""
 
@@ -90,6 +91,8 @@ def fault(name: str, constants: Sequence[np.ndarray | None]) -> str | None:
     if discrete:
         weights = known[0] if "(p)" in name else np.stack(np.broadcast_arrays(*known), axis=-1)
         return _fault_of_weights(np.atleast_1d(weights.sum(axis=-1)), name)
+    if name == "Multinomial":
+        return _fault_of_weights(np.atleast_1d(known[1].sum(axis=-1)), name)
     if name.startswith("Multivariate") and not _is_covariance(known[1]):
         return "the covariance must be symmetric and positive definite"
     return None
@@ -128,6 +131,8 @@ def sound(name: str, parameters: Sequence[Array]) -> Array:
         summed = sums > 0 if name.startswith("Unnorm") else jnp.abs(sums - 1) < ROUNDING
         return jnp.all(weights >= -ROUNDING) & jnp.all(summed)
     good = jnp.array(True)
+    if name == "Multinomial":
+        good = jnp.all(jnp.abs(jnp.sum(parameters[1], axis=-1) - 1) < ROUNDING)
     for range_, value in zip(_RANGES[name], parameters, strict=True):
         rounded = jnp.clip(value, -ROUNDING, 1 + ROUNDING) == value
         good &= jnp.all(rounded if range_ is _PROBABILITY else range_.holds(value))

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from ilbo.errors import UserError, suggest
 
+MOST_SHOWN = 100
+"""Characters of a line in a message."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -40,20 +43,28 @@ class Source:
             line -= lines
         return f"{self.paths[-1].name}, last line"
 
+    def shown(self, line: int) -> str:
+        """A line of `text` for a message."""
+        text = self.text.split("\n")[line - 1].strip()
+        return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+
     def find(self, word: str) -> str | None:
         """The place of the first line that holds the word outside a comment."""
-        pattern = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
-        for number, line in enumerate(self.text.splitlines(), start=1):
-            if pattern.search(line.split("//")[0]):
-                return self.place(number)
-        return None
+        line = self.line_of(word)
+        return None if line is None else self.place(line)
 
-    def find_definition(self, name: str) -> str | None:
-        """The place of the line that says what a fluent, or the reward, is: `name(?x) = ...`."""
-        pattern = re.compile(rf"(?<![\w-]){re.escape(name)}\s*(\([^()]*\))?\s*=(?![=>])")
-        for number, line in enumerate(self.text.splitlines(), start=1):
-            if pattern.search(line.split("//")[0]):
-                return self.place(number)
+    def line_of(self, word: str) -> int | None:
+        """The line of `text` that is the first to hold the word outside a comment."""
+        return self._first(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
+
+    def line_that_defines(self, name: str) -> int | None:
+        """The line of `text` that says what a fluent, or the reward, is: `name(?x) = ...`."""
+        return self._first(rf"(?<![\w-]){re.escape(name)}\s*(\([^()]*\))?\s*=(?![=>])")
+
+    def _first(self, pattern: str) -> int | None:
+        for number, line in enumerate(self.text.split("\n"), start=1):
+            if re.search(pattern, line.split("//")[0]):
+                return number
         return None
 
 

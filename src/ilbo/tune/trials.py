@@ -81,8 +81,11 @@ class Trials:
         return evaluate(self.problem, policy, TRIAL_NOISE, TRIAL_EPISODES)
 
 
-def open_study(folder: Path, seed: int) -> Any:
-    """The study in a folder, with its trials so far."""
+def open_study(folder: Path, seed: int, patience: int) -> Any:
+    """The study in a folder, with its trials so far.
+
+    No trial is given up before it has had so many episodes as `patience`.
+    """
     try:
         import optuna
         from optuna.storages import JournalStorage
@@ -106,7 +109,7 @@ def open_study(folder: Path, seed: int) -> Any:
     # A study that goes on must not draw the same settings again.
     study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials))
     study.pruner = optuna.pruners.MedianPruner(
-        n_startup_trials=FIRST, n_warmup_steps=0, n_min_trials=2
+        n_startup_trials=FIRST, n_warmup_steps=patience, n_min_trials=2
     )
     return study
 

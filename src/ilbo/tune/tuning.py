@@ -65,7 +65,7 @@ def tune(
     }
     shared = Trials(problem, base, ranges, seeds)
     with StudyFolder(path, told, text) as held:
-        study = open_study(held.path, seeds[0])
+        study = open_study(held.path, seeds[0], base.episodes // 4)
         run_trials(study, shared, trials, say)
         best = study.best_trial
         chosen = {name: ranges[name].value(best.params[name]) for name in ranges}

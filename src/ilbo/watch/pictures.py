@@ -7,14 +7,16 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trajectories, simulate
 from ilbo.planning.ilbo import ILBOTrainer
+from ilbo.planning.networks import Networks
 from ilbo.plots import pictures
 from ilbo.plots.pictures import PICTURE_SEED
 from ilbo.report import parts
@@ -102,7 +104,7 @@ def beliefs(run: SavedRun, problem: Problem, seed: int, simulated: Trajectories)
     trainer = ILBOTrainer.of(problem, run.config, run.config.most_episodes)
     critic, unit = read_critic(file, trainer, seed)
     left = jnp.broadcast_to(problem.horizon - jnp.arange(problem.horizon), simulated.rewards.shape)
-    q = trainer.networks.value(critic, simulated.states[..., :-1, :], simulated.actions, left)
+    q = _value(trainer.networks, critic, simulated.states[..., :-1, :], simulated.actions, left)
     alive = np.asarray(simulated.alive)
     earned = to_go(np.asarray(simulated.rewards, float), problem.discount)
     steps = np.flatnonzero(alive.any(axis=0))
@@ -118,6 +120,12 @@ def beliefs(run: SavedRun, problem: Problem, seed: int, simulated: Trajectories)
     }
 
 
+@eqx.filter_jit
+def _value(networks: Networks, *arguments: Any) -> Float[Array, "episodes horizon"]:
+    """Q(s, a) of a critic, in its own units, as one program."""
+    return networks.value(*arguments)
+
+
 def to_go(
     rewards: Float[np.ndarray, "episodes horizon"], discount: float
 ) -> Float[np.ndarray, "episodes horizon"]:
@@ -131,8 +139,8 @@ def to_go(
 
 def _means(
     values: Float[np.ndarray, "episodes horizon"],
-    alive: np.ndarray,
-    steps: np.ndarray,
+    alive: Bool[np.ndarray, "episodes horizon"],
+    steps: Int[np.ndarray, " steps"],
 ) -> list[float | None]:
     """Over the episodes still running at each step; None where that is not finite."""
     means = [float(values[alive[:, t], t].mean()) for t in steps]
