@@ -71,7 +71,6 @@ def test_one_step_equals_the_simulator_on_another_instance(name):
 
 
 DISCRETE = [
-    "Elevators/0",
     "Blackjack_arcade/0",
     "Intruders_Discrete/0",
     "EarthObservation_ippc2018/1",
