@@ -124,10 +124,10 @@ def test_bad_numbers_of_episodes_and_seeds():
     ("problem", "config", "given", "said"),
     [
         (
-            "navigation-3",
+            3,
             None,
             {},
-            "takes an `ilbo.Problem`, not 'navigation-3': `ilbo.make",
+            "takes an `ilbo.Problem`, not 3",
         ),
         (None, "fast", {}, "Settings are an `ilbo.ILBO`, or a dict of them, not 'fast'"),
         (None, {"lr": 0.1}, {}, "no setting 'lr'; did you mean 'policy_rate'"),
