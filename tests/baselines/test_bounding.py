@@ -52,6 +52,7 @@ class Coin(ilbo.Model):
         return jnp.full(1, -1.0), jnp.full(1, 1.0)
 
 
+@pytest.mark.slow
 def test_no_share_is_named_where_the_optimum_is_near_0():
     coin = ilbo.Problem(Coin(), name="coin", initial_state=[0.0], horizon=2, region=(-1.0, 1.0))
     found = bound(coin, Feedback(0.5), 0, 8, **FEW)
