@@ -217,6 +217,7 @@ def picture(path: Path, to: Path) -> None:
             axes.annotate(name, (np.median(seconds), away), (4, 3), textcoords="offset points")
     axes.axhline(1.0, color="grey", linewidth=0.8)
     axes.set(xscale="log", yscale="log", xlabel="seconds of training, one seed")
+    axes.margins(0.15)
     axes.set_ylabel("% below the optimum")
     figure.savefig(to, dpi=120)
 

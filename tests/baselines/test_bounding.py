@@ -7,6 +7,7 @@ from linear_quadratic import LinearQuadratic, closed_form, linear_quadratic
 
 import ilbo
 from ilbo.baselines import bound
+from ilbo.mdp.simple import Random
 
 FEW = {"steps": 200, "rounds": 0}
 
@@ -51,6 +52,7 @@ class Coin(ilbo.Model):
         return jnp.full(1, -1.0), jnp.full(1, 1.0)
 
 
+@pytest.mark.slow
 def test_no_share_is_named_where_the_optimum_is_near_0():
     coin = ilbo.Problem(Coin(), name="coin", initial_state=[0.0], horizon=2, region=(-1.0, 1.0))
     found = bound(coin, Feedback(0.5), 0, 8, **FEW)
@@ -61,6 +63,11 @@ def test_no_share_is_named_where_the_optimum_is_near_0():
 def test_bound_needs_two_noise_sequences():
     with pytest.raises(ilbo.UserError, match="at least 2 noise sequences, got 1"):
         bound(linear_quadratic(), Feedback(0.5), 0, 1)
+
+
+def test_bound_refuses_a_policy_that_draws():
+    with pytest.raises(ilbo.UserError, match="draws nothing and that JAX can trace"):
+        bound(linear_quadratic(), Random(LinearQuadratic()), 0, 8)
 
 
 @pytest.mark.slow

@@ -29,7 +29,15 @@ def examples(page: Path) -> str:
     return "\n\n".join(block for block in blocks if ">>> " in block)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+LONG = ("extending.md", "tuning.md")
+"""Pages whose examples compile much."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.slow) if p.name in LONG else p for p in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_examples_of_a_page(page):
     parsed = doctest.DocTestParser().get_doctest(examples(page), {}, page.name, str(page), 0)
     assert parsed.examples

@@ -107,7 +107,10 @@ def test_any_damage_to_a_stablehlo_file_is_noticed_without_its_description(expor
     path.write_bytes(good)
     load_policy(path)
     for _ in range(300):
-        path.write_bytes(injure(good, draw))
+        injured = injure(good, draw)
+        if injured == good:  # a byte replaced by the same
+            continue
+        path.write_bytes(injured)
         with pytest.raises(UserError, match="is damaged, or is no exported policy"):
             load_policy(path)
 

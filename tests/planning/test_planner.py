@@ -50,7 +50,9 @@ def test_progress_and_history_tell_the_same():
     assert all(record.best >= record.current for record in told)
 
 
-@pytest.mark.parametrize(("parallel", "updates"), [(1, 16), (2, 8)])
+@pytest.mark.parametrize(
+    ("parallel", "updates"), [(2, 8), pytest.param(1, 16, marks=pytest.mark.slow)]
+)
 def test_every_sample_is_counted(parallel, updates):
     config = dataclasses.replace(tiny_runs.CONFIG, parallel=parallel, critic_share=0.5)
     plan = ilbo.plan(tiny_runs.problem(), config, episodes=4)
@@ -94,15 +96,18 @@ def test_the_score_needs_a_density_and_says_why_there_is_none():
     "changes",
     [
         {"estimator": "score", "draws": 2},
-        {"estimator": "score", "baseline": "value", "next_states": "stored"},
         {"estimator": Pathwise(draws=2, depth=2, window=2)},
-        {"estimator": "critic"},
-        {"next_states": "fresh", "draws": 2},
-        {"critic": "discounted", "optimizer": "rmsprop"},
-        {"parallel": 2, "updates": 2},
-        {"prioritised": True},
-        {"critic_share": 0.5},
-        {"guard": 0, "target_every": 1},
+        {"critic": "discounted", "optimizer": "rmsprop", "parallel": 2, "updates": 2},
+        {"critic_share": 0.5, "prioritised": True},
+        *(
+            pytest.param(changes, marks=pytest.mark.slow)
+            for changes in (
+                {"estimator": "score", "baseline": "value", "next_states": "stored"},
+                {"estimator": "critic"},
+                {"next_states": "fresh", "draws": 2},
+                {"guard": 0, "target_every": 1},
+            )
+        ),
     ],
 )
 def test_every_setting_trains(changes):
@@ -124,10 +129,10 @@ def test_bad_numbers_of_episodes_and_seeds():
     ("problem", "config", "given", "said"),
     [
         (
-            "navigation-3",
+            3,
             None,
             {},
-            "takes an `ilbo.Problem`, not 'navigation-3': `ilbo.make",
+            "takes an `ilbo.Problem`, not 3",
         ),
         (None, "fast", {}, "Settings are an `ilbo.ILBO`, or a dict of them, not 'fast'"),
         (None, {"lr": 0.1}, {}, "no setting 'lr'; did you mean 'policy_rate'"),

@@ -95,7 +95,7 @@ def test_preferred_states_are_weighted_so_that_means_stay_unbiased():
     assert jnp.mean(table[chosen.steps_left]) > 1.5 * jnp.mean(table[candidates.steps_left])
 
 
-@pytest.mark.parametrize("updates", [1, 2])
+@pytest.mark.parametrize("updates", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_slow_copies_follow_every_few_steps_for_all_of_them(updates):
     rate = 0.1
     config = dataclasses.replace(

@@ -21,7 +21,17 @@ CONTINUOUS = [
     *("Reservoir_Continuous", "Reservoir_ippc2023", "UAV_Continuous", "UAV_Mixed"),
     *("UAV_ippc2023", "Zombies_arcade"),
 ]
-FIRST = [f"rddl:{name}/{rddl.instances(name)[0]}" for name in CONTINUOUS]
+ALIKE = {
+    *("HVAC", "MountainCar_Continuous_gym", "PowerGen_Continuous", "Reservoir_Continuous"),
+    *("UAV_Continuous", "UAV_ippc2023"),
+}
+"""Problems much like others of the list: compared by the slow tests."""
+FIRST = [
+    pytest.param(
+        f"rddl:{name}/{rddl.instances(name)[0]}", marks=[pytest.mark.slow] * (name in ALIKE)
+    )
+    for name in CONTINUOUS
+]
 SECOND = [
     f"rddl:{name}/{rddl.instances(name)[1]}" for name in CONTINUOUS if len(rddl.instances(name)) > 1
 ]
@@ -71,7 +81,6 @@ def test_one_step_equals_the_simulator_on_another_instance(name):
 
 
 DISCRETE = [
-    "Elevators/0",
     "Blackjack_arcade/0",
     "Intruders_Discrete/0",
     "EarthObservation_ippc2018/1",

@@ -46,6 +46,21 @@ def test_rddl_problem_is_rebuilt_from_the_texts_alone(tiny):
     assert again.origin.files == tiny.origin.files
 
 
+def test_rddl_problem_is_rebuilt_with_its_relaxation_and_is_the_same_to_policies(tmp_path, tiny):
+    given = {"relaxation": "smooth", "temperature": 0.5}
+    relaxed = ilbo.make(write(tmp_path), arguments=given)
+    described = json.loads(json.dumps(describe(relaxed)))
+    again = rebuild(described)
+    assert describe(again) == described
+    assert again.model.dynamics.compiler.relaxation == "smooth"
+    assert float(again.model.temperature) == 0.5
+    assert digest(relaxed) == digest(tiny)
+    check_same(describe(relaxed), tiny, "The policy")
+    for wrong in ({"relaxation": "'no'"}, {"temperature": "'hot'"}, {"temperature": "[1]"}, 3):
+        with pytest.raises(ilbo.UserError):
+            rebuild({**described, "arguments": wrong})
+
+
 def test_own_model_has_neither_origin_nor_digest():
     problem = tiny_runs.problem()
     assert problem.origin == Origin()

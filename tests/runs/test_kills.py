@@ -39,10 +39,15 @@ def reference(tmp_path_factory):
     return policies(path)
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    "full", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["killed", "full"]
+    ("full", "step"),
+    [(False, 4), pytest.param(False, 1, marks=SLOW), pytest.param(True, 1, marks=SLOW)],
+    ids=["killed at every fourth", "killed", "full"],
 )
-def test_every_operation_may_be_the_last(reference, tmp_path, full):
+def test_every_operation_may_be_the_last(reference, tmp_path, full, step):
     tried = 0
     while True:
         path = tmp_path / str(tried)
@@ -61,7 +66,7 @@ def test_every_operation_may_be_the_last(reference, tmp_path, full):
         assert (plan.ending, plan.episode) == ("finished", 4), tried
         assert policies(path) == reference, tried
         assert not list(path.rglob("*.tmp")), tried
-        tried += 1
+        tried += step
     assert tried > (10 if full else 20)
 
 

@@ -296,7 +296,7 @@ def test_a_program_is_known_by_what_else_makes_it(tmp_path, monkeypatch):
     found = made_from()
     assert made_from() == found
     version = importlib.metadata.version
-    for name in ("jax", "jaxlib", "pyRDDLGym", "pyRDDLGym-jax"):
+    for name in ("jax", "jaxlib", "pyRDDLGym"):
         with monkeypatch.context() as patch:
             patch.setattr(
                 importlib.metadata, "version", lambda x, name=name: version(x) + "!" * (x == name)

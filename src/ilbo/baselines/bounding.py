@@ -24,6 +24,7 @@ from ilbo.baselines.penalty import EPISODES, Narrow, Value, charged, fit_value
 from ilbo.errors import UserError, whole
 from ilbo.mdp.bootstrap import bootstrap
 from ilbo.mdp.numbers import precise
+from ilbo.mdp.outside import NumpyPolicy
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import KeyOrSeed, Whole
 from ilbo.mdp.simulate import PolicyFunction, as_key
@@ -102,6 +103,8 @@ def bound(
     count = whole(episodes, "The number of noise sequences")
     if count < 2:
         raise UserError(f"A bound needs at least 2 noise sequences, got {count}.")
+    if getattr(policy, "stochastic", False) or isinstance(policy, NumpyPolicy):
+        raise UserError("A bound needs a policy that draws nothing and that JAX can trace.")
     key = as_key(key)
     if policy_returns is None:
         policy_returns = earned(problem, policy, jax.random.fold_in(key, 1), 2048, start)

@@ -62,5 +62,6 @@ class Command:
                 f"{path}  {size:,.1f} kB  {kind}, within {done.differences[kind]:.1g} of the "
                 "policy on random states"
             )
-        say(f"in Python: ilbo.load_policy({str(done.files['stablehlo'])!r})(state)")
+        seen = "state, time" if policy.timed else "state"
+        say(f"in Python: ilbo.load_policy({str(done.files['stablehlo'])!r})({seen})")
         return 0

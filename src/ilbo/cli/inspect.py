@@ -66,6 +66,8 @@ def lines(report: dict[str, Any]) -> list[str]:
     for row in report.get("noise", []):
         out.append(f"  {row['where']} draws from {row['distribution']}: {row['law']}")
     out += ["", *_density(report)]
+    if "relaxation" in report:
+        out += ["", _relaxation(report)]
     if report.get("preconditions"):
         out += ["", "preconditions, and how they are kept"]
         out += [f"  {row['text']}  ({_KEPT[row['kept']]})" for row in report["preconditions"]]
@@ -82,10 +84,17 @@ _KEPT = {
 _LISTS = {
     "the episode ends when one of these holds": "terminations",
     "the episode ends when one of these does not hold": "invariants",
-    "discrete, relaxed for planning; evaluation is exact": "relaxed",
+    "discrete parts": "relaxed",
     "hidden state components": "hidden",
     "what is off": "findings",
 }
+
+
+def _relaxation(report: dict[str, Any]) -> str:
+    if report["relaxation"] == "exact":
+        return "planning differentiates the exact problem"
+    how = f"{report['relaxation']} relaxation, temperature {report['temperature']:.4g}"
+    return f"relaxed for planning: {how}; evaluation is exact"
 
 
 def _density(report: dict[str, Any]) -> list[str]:

@@ -28,13 +28,18 @@ class Listener:
         self.before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
+        # Known before the thread begins: a signal must not be lost while this one is entered.
+        self.before = {
+            number: handler
+            for number in self.numbers
+            if (handler := signal.getsignal(number)) is not signal.SIG_IGN
+        }
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.writer, False)
         self.wakeup = signal.set_wakeup_fd(self.writer, warn_on_full_buffer=False)
         threading.Thread(target=self._listen, daemon=True).start()
-        for number in self.numbers:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self.before[number] = signal.signal(number, lambda *_: None)
+        for number in self.before:
+            signal.signal(number, lambda *_: None)
         return self
 
     def __exit__(self, *_: object) -> None:

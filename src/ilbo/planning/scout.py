@@ -133,6 +133,7 @@ def _search(
         return jnp.where(jnp.isnan(mean), -jnp.inf, mean)
 
     shakes = SHAKE * sampling.normal(jax.random.key(0), (SHAKES, *round.best.shape))
+    shakes = shakes.at[0].set(0.0)  # the plan itself
 
     count = 2 * PAIRS
     ranks = np.arange(count)

@@ -15,10 +15,11 @@ from jaxtyping import Array
 
 from ilbo.mdp.laws.law import Law
 from ilbo.rddl import draws, ranges
-from ilbo.rddl.expressions import Slot, Walk
+from ilbo.rddl.expressions import Walk
 from ilbo.rddl.functions import Functions
 from ilbo.rddl.operators import truth
 from ilbo.rddl.parsing import Expression, Unsupported, is_random, parse, parts, reading, text_of
+from ilbo.rddl.slots import Slot
 from ilbo.rddl.source import Source
 from ilbo.rddl.terms import Point, Scope, Spread, Values
 

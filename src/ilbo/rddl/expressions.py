@@ -10,36 +10,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ilbo.mdp.shapes import Noise
-from ilbo.rddl import draws, functions, operators, ranges, relaxing
+from ilbo.rddl import functions, operators
 from ilbo.rddl.operators import number, truth
 from ilbo.rddl.parsing import Expression, Unsupported, is_random
-from ilbo.rddl.terms import NOWHERE, Parameter, Point, Scope, Spread, Term, Terms, Values
-
-
-@dataclass
-class Slot:
-    """One draw of the problem and its slice of the noise vector."""
-
-    distribution: str
-    where: str
-    """The CPF that draws."""
-    draw: draws.Draw
-    arguments: tuple[Spread, ...]
-    watched: bool
-    """Whether it draws a whole number at every step, with parameters that may leave their range."""
-    start: int = 0
-
-    def noise(self, xi: Noise) -> Array:
-        stop = self.start + self.draw.law.size
-        return xi[self.start : stop].reshape(self.draw.noise_shape)
+from ilbo.rddl.slots import Slot
+from ilbo.rddl.terms import NOWHERE, Parameter, Point, Scope, Term, Terms, Values
 
 
 class Walk:
@@ -265,31 +246,11 @@ class Walk:
             None if term.constant is None else value(NOWHERE)
             for (term, _), value in zip(values, parameters, strict=True)
         ]
-        if wrong := ranges.fault(name, constants):
-            if self._taken != "never":
-                raise Unsupported(f"<{self.where}> draws from {name}, of which {wrong}")
-            constants = [None] * len(constants)
-        draw = draws.draw_of(name, self.terms.shape(shape), constants)
-        if draw is None:
-            raise Unsupported(
-                f"<{self.where}> draws from {name}, "
-                "which no noise of a fixed law can be turned into"
-            )
-        moving = any(value is None for value in constants)
-        watched = moving and name in draws.DISCRETE and self._taken == "always"
-        slot = Slot(name, self.where, draw, parameters, watched)
+        slot = Slot.planned(
+            name, self.where, parameters, constants, self.terms.shape(shape), self._taken
+        )
         self.slots[expression.id] = slot
-        way = self.terms.relaxation if moving else "exact"
-        soft = relaxing.relaxed_draw(way, name, draw.sample)
-
-        def compute(at: Point) -> Array:
-            assert at.noise is not None
-            given = [number(jnp, jnp.asarray(value(at))) for value in parameters]
-            if soft is None:
-                return draw.sample(slot.noise(at.noise), *given)
-            return soft(at.temperature, slot.noise(at.noise), *given)
-
-        return Term(axes, compute)
+        return Term(axes, slot.sampling(self.terms.relaxation))
 
     def python_function(self, name: str, expression: Expression, scope: Scope) -> Term:
         """$name[?x, ..](fluent(.., _), ..): see `functions`."""

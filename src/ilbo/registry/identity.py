@@ -20,7 +20,7 @@ from ilbo.mdp.problem import Problem
 from ilbo.registry.names import named
 
 _ARGUMENTS = ("relaxation", "temperature")
-"""Of an RDDL problem; how planning differentiates it is a part of what it is."""
+"""How planning differentiates an RDDL problem; what it earns is the same, and so is its digest."""
 
 
 def describe(problem: Problem) -> dict[str, Any]:
@@ -38,9 +38,9 @@ def describe(problem: Problem) -> dict[str, Any]:
     described["origin"] = origin.kind
     if origin.kind == "rddl":
         texts: Any = [text for _, text in origin.files]
-        files = {"files": [list(file) for file in origin.files]}
+        files: dict[str, Any] = {"files": [list(file) for file in origin.files]}
         if origin.arguments:
-            described["arguments"] = dict(origin.arguments)
+            files["arguments"] = dict(origin.arguments)
     else:
         texts, files = catalogue.facts(problem.name), {}
     made_from = json.dumps({**described, "made from": texts}, sort_keys=True).encode()

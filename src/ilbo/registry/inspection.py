@@ -31,7 +31,9 @@ def inspect(problem: Problem) -> dict[str, Any]:
         "has_density": not missing,
         "no_density": missing,
     }
-    return report | (_rddl(problem.exact) if isinstance(problem.exact, RDDLModel) else {})
+    if not isinstance(problem.exact, RDDLModel) or not isinstance(problem.model, RDDLModel):
+        return report
+    return report | _rddl(problem.exact) | _relaxation(problem.model)
 
 
 def _reasons(problem: Problem) -> dict[str, str | None]:
@@ -83,6 +85,12 @@ def _action(problem: Problem) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _relaxation(model: RDDLModel) -> dict[str, Any]:
+    """What planning differentiates."""
+    warm = None if model.temperature is None else float(model.temperature)
+    return {"relaxation": model.dynamics.compiler.relaxation, "temperature": warm}
 
 
 def _rddl(model: RDDLModel) -> dict[str, Any]:

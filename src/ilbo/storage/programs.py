@@ -158,7 +158,7 @@ def _surroundings() -> dict[str, Any]:
     return {
         "source": source.hexdigest(),
         "python": platform.python_version(),
-        "packages": packages("pyRDDLGym", "pyRDDLGym-jax"),
+        "packages": packages("pyRDDLGym"),
         "environment": choices,
         "options": {name: str(value) for name, value in jax.config.values.items()},
         "devices": [str(device) for device in jax.devices()],
