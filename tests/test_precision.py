@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from process import run_python
 
 DOUBLE = """
@@ -18,6 +19,7 @@ assert main(["plan", "navigation-3", *tiny_runs.FLAGS, "--out", out]) == 0
 """
 
 
+@pytest.mark.slow
 def test_double_precision_may_be_allowed(tmp_path):
     """Policies are of single precision all the same, and evaluate alike in either."""
     cache = {"XDG_CACHE_HOME": str(tmp_path)}

@@ -257,6 +257,7 @@ def test_what_the_end_needs_waits_for_the_training_program(monkeypatch):
     assert evaluated.is_set()
 
 
+@pytest.mark.slow
 def test_a_problem_is_built_once_for_a_plan(tmp_path, monkeypatch):
     built = []
     plain = names.built_in

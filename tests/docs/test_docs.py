@@ -46,7 +46,10 @@ def test_examples_of_a_page(page):
     assert not report, "".join(report)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(m, marks=pytest.mark.slow) if m.startswith("ilbo.api") else m for m in MODULES],
+)
 def test_examples_of_a_module(name):
     module = importlib.import_module(name)
     result = doctest.testmod(module, extraglobs={"ilbo": ilbo}, optionflags=FLAGS)

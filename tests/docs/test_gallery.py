@@ -10,7 +10,6 @@ from ilbo.mdp import probe
 from ilbo.planning import loop
 
 ROOT = Path(__file__).parents[2]
-SLOW = pytest.mark.slow
 NAMES = ("hourly_prices", "inventory", "two_tanks", "quadcopter", "house", "year_of_rain")
 
 
@@ -35,9 +34,8 @@ def test_an_example_is_sound(name):
     assert rule.mean > ilbo.evaluate(problem, "midpoint", 0, episodes=16).mean
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "year_of_rain" else pytest.param(name, marks=SLOW) for name in NAMES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_an_example_trains(name):
     problem = problem_of(name)
     config = ilbo.ILBO(layers=(8,), depth=1, window=1, guard=8, test_episodes=8)

@@ -53,6 +53,7 @@ def test_folder_of_an_rddl_run_needs_no_rddl_file(tmp_path, capsys):
     assert float(load_policy(run).model.bounds(jnp.array([2.0]))[1][0]) == 2.0
 
 
+@pytest.mark.slow
 def test_reward_that_is_never_a_number_stops_with_a_sentence_and_keeps_the_policy(tmp_path, capsys):
     source, run = write(tmp_path, "ln[-1 - pow[water, 2]]"), tmp_path / "run"
     assert main(["plan", str(source), *FLAGS, "--out", str(run)]) == 1

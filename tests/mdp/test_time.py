@@ -60,6 +60,7 @@ def test_policies_may_declare_the_time():
         assert ilbo.evaluate(problem, policy, 0, episodes=8).mean == pytest.approx(wanted)
 
 
+@pytest.mark.slow
 def test_a_policy_learns_the_hours():
     problem = problems.timed()
     policy = loop.plan(problem, ilbo.ILBO(**SMALL), episodes=400).policy

@@ -112,6 +112,7 @@ def test_a_frozen_policy_is_the_same_function_with_the_same_slopes(layers):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [(32, 16), (1024,)])
 def test_a_frozen_critic_is_the_same_function_with_the_same_slopes(layers):
     problem = ilbo.make("reservoir-10")

@@ -56,6 +56,7 @@ def test_default_settings_plan_for_the_discounted_return(discount):
     assert waiting.discounted_mean < 0.9 * best(discount)
 
 
+@pytest.mark.slow
 def test_tests_and_comparisons_are_of_the_discounted_return():
     problem = cake(0.5)
     small = ilbo.ILBO(layers=(8,), depth=2, window=1, test_episodes=4)

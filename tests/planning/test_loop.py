@@ -96,6 +96,7 @@ class Doubled(Pathwise):
         return estimate._replace(gradients=2 * estimate.gradients)
 
 
+@pytest.mark.slow
 def test_an_estimator_of_ones_own_is_used():
     config = dataclasses.replace(tiny_runs.CONFIG, guard=0)
     plain = ilbo.plan(tiny_runs.problem(), config, episodes=2)
@@ -166,6 +167,7 @@ def test_schedules_of_a_run_by_the_clock_follow_its_pace():
     assert float(planner.trainer.total_steps) == 74  # of 4 steps, 4 episodes side by side
 
 
+@pytest.mark.slow
 def test_a_run_by_the_clock_finishes_whatever_the_episodes():
     plan = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seconds=0.01)
     assert plan.ending == "finished"

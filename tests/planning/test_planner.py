@@ -149,6 +149,7 @@ def test_arguments_that_make_no_sense_are_told(problem, config, given, said):
         ilbo.plan(problem or tiny_runs.problem(), config, **given)
 
 
+@pytest.mark.slow
 def test_a_dict_of_settings_and_numbers_of_numpy_are_taken():
     settings = {"layers": np.array([4]), "depth": np.int64(1), "window": 1, "guard": 0}
     plan = ilbo.plan(tiny_runs.problem(), settings, episodes=np.int64(2), seeds=np.array([3, 5]))

@@ -3,6 +3,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import tiny_runs
 
 import ilbo
@@ -88,6 +89,7 @@ def test_actions_are_stretched_away_from_bounds_only():
     assert Scout(plateau(), seed=0).constant is None
 
 
+@pytest.mark.slow
 def test_training_begins_at_the_size_that_the_search_finds():
     problem = boundless()
     scout = Scout(problem, seed=0)

@@ -41,6 +41,7 @@ def exact_q(state, action, steps_left):
     return total
 
 
+@pytest.mark.slow
 def test_the_critic_converges_to_the_exact_q_of_a_linear_quadratic_problem():
     problem = ilbo.Problem(
         Scalar(), name="scalar", initial_state=[0.5], horizon=4, region=(-1.5, 1.5)
@@ -75,6 +76,7 @@ def test_the_critic_converges_to_the_exact_q_of_a_linear_quadratic_problem():
     assert np.max(errors) < 0.5  # values run from −0.0 to −5
 
 
+@pytest.mark.slow
 def test_preferred_states_are_weighted_so_that_means_stay_unbiased():
     problem = ilbo.make("navigation-3")
     trainer = ILBOTrainer.of(
@@ -95,6 +97,7 @@ def test_preferred_states_are_weighted_so_that_means_stay_unbiased():
     assert jnp.mean(table[chosen.steps_left]) > 1.5 * jnp.mean(table[candidates.steps_left])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("updates", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_slow_copies_follow_every_few_steps_for_all_of_them(updates):
     rate = 0.1
@@ -124,6 +127,7 @@ def test_slow_copies_follow_every_few_steps_for_all_of_them(updates):
                 np.testing.assert_allclose(found, part, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_fewer_episodes_than_a_program_is_made_for_are_just_these():
     trainer = ILBOTrainer.of(tiny_runs.problem(), tiny_runs.CONFIG, episodes=4)
     start, _ = trainer.init(jax.random.key(0))
@@ -203,6 +207,7 @@ def test_running_means_by_place_stay_between_what_was_seen():
     np.testing.assert_allclose(found, [4.0, 4.0 * (1 - MEMORY) ** 200, 4.0 - 3 * MEMORY], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_rewards_of_any_scale_train_alike():
     """The user never sets a reward scale: a thousandfold reward gives the same policy."""
 
