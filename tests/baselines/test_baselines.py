@@ -234,6 +234,7 @@ def test_hindsight_finds_the_optimum_that_a_solver_finds():
     np.testing.assert_allclose(earned, limit.returns, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_no_policy_passes_the_limit_on_the_same_noise():
     problem = ilbo.make("navigation-3")
     limit = hindsight(problem, 5, episodes=8, steps=200, rounds=1)

@@ -78,6 +78,7 @@ def test_pull_back_reaches_the_plan_at_the_times_of_the_states():
     assert gradient.plan[2] != 0
 
 
+@pytest.mark.slow
 def test_a_policy_that_sees_the_time_is_trained_saved_and_loaded(tmp_path):
     problem = tiny_runs.problem()
     config = dataclasses.replace(tiny_runs.CONFIG, policy="time-left")

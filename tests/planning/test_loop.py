@@ -123,6 +123,7 @@ def make_table(key, inputs, outputs):
     return Table(0.1 * jax.random.normal(key, (outputs, inputs)))
 
 
+@pytest.mark.slow
 def test_a_network_of_ones_own_is_the_policy():
     config = dataclasses.replace(
         tiny_runs.CONFIG, policy=make_table, policy_rate=0.05, target_rate=0.2, guard=32

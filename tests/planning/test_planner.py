@@ -98,12 +98,12 @@ def test_the_score_needs_a_density_and_says_why_there_is_none():
         {"estimator": "score", "draws": 2},
         {"estimator": Pathwise(draws=2, depth=2, window=2)},
         {"critic": "discounted", "optimizer": "rmsprop", "parallel": 2, "updates": 2},
-        {"critic_share": 0.5, "prioritised": True},
         *(
             pytest.param(changes, marks=pytest.mark.slow)
             for changes in (
                 {"estimator": "score", "baseline": "value", "next_states": "stored"},
                 {"estimator": "critic"},
+                {"critic_share": 0.5, "prioritised": True},
                 {"next_states": "fresh", "draws": 2},
                 {"guard": 0, "target_every": 1},
             )

@@ -52,6 +52,7 @@ def test_rewards_of_any_size_train_the_same_policy(exponent):
         assert own.critic_loss == pytest.approx(other.critic_loss, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pay", [1e20, pytest.param(1e-20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("how", "share"),

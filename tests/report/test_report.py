@@ -124,6 +124,7 @@ def test_runs_of_one_problem_are_compared_on_equal_noise(navigation, tmp_path):
     assert "Seeds" in said
 
 
+@pytest.mark.slow
 def test_runs_of_different_problems_are_listed_apart(navigation, tmp_path):
     other = write_run(tmp_path / "hvac", ilbo.make("hvac-3"))
     _, said = report(navigation, other)

@@ -175,6 +175,7 @@ def test_the_evil_of_these_tests_works(tmp_path):
     assert mark.exists()
 
 
+@pytest.mark.slow
 def test_jax_keeps_no_second_copy_of_a_kept_program(tmp_path):
     """It would be of no use, or be found when only a part of what is found can be saved."""
     code = f"""
