@@ -52,7 +52,7 @@ def findings(seen: Check) -> list[str]:
     """The findings for a reader."""
     if not seen.findings:
         return ["nothing is off"]
-    return [f"{one.name}: {one.sentence}" for one in seen.findings]
+    return [str(one) for one in seen.findings]
 
 
 def _tables(seen: Check) -> list[str]:

@@ -36,8 +36,7 @@ class Command:
         if self.check:
             from ilbo.mdp.check import check
 
-            found = check(problem).findings
-            report["findings"] = [f"{one.name}: {one.sentence}" for one in found]
+            report["findings"] = [str(one) for one in check(problem).findings]
         if self.json:
             print_json(report)
         else:

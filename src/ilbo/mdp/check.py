@@ -42,6 +42,9 @@ class Finding:
     sentence: str
     """What it is, where, and what to do."""
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.sentence}"
+
 
 @dataclass(frozen=True)
 class Check:

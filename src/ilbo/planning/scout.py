@@ -197,6 +197,7 @@ class Scout:
         self._random = np.random.default_rng(seed)
         episodes = EPISODES if problem.exact.law.size else 1
         self._open = Open.of(problem)
+        self._boundless = bool(np.any(self._open.either))
         self._noise = draw_noise(problem.exact, noise_key, (problem.horizon, episodes))
         self._base = jnp.zeros((problem.horizon, problem.action_size), jnp.float32)
         """What rounds that begin anew begin with."""
@@ -214,7 +215,7 @@ class Scout:
     def constant(self) -> Float[Array, " m"] | None:
         """The best constant action where it is away from all bounds, before the curve that maps
         into the bounds, and 0 elsewhere; None where none is looked for."""
-        if not np.any(self._open.either):
+        if not self._boundless:
             return None
         best = self._base if self._rounds else self._round.best
         away = jnp.where(best > 0, self._open.above, self._open.below)
@@ -247,12 +248,12 @@ class Scout:
         horizon, actions = self.problem.horizon, self.problem.action_size
         knots, random = min(KNOTS, horizon), self._random
         best = jnp.zeros((horizon, actions), jnp.float32) if last is None else last.best
-        if last is None and np.any(self._open.either):
+        if last is None and self._boundless:
             constant = np.zeros((horizon, knots), np.float32)
             constant[:, 0] = 1.0
             used = np.arange(knots) == 0
             return self._round_of(last, best, constant, np.where(used, CONSTANT, 0.0), actions)
-        if last is not None and self._rounds == 0 and np.any(self._open.either):
+        if last is not None and self._rounds == 0 and self._boundless:
             self._base = jnp.where(self._open.either, best, 0.0)
         fresh, turn = self._rounds % 2 == 0, self._rounds // 2
         self._rounds += 1

@@ -95,12 +95,9 @@ def _sizes(model: RDDLModel, initial: Float[np.ndarray, " n"], horizon: int) -> 
         earned = jax.vmap(lambda size: jnp.sort(each(size, fractions, noise)))(sizes)
         return jnp.mean(earned[:, -(DRAWS // 4) :], axis=1)
 
-    start = 0
-    groups = []
-    for fluent in layout.fluents:
-        groups.append(np.arange(start, start + fluent.size))
-        start += fluent.size
-    for group in [*groups, *groups]:
+    owner = np.repeat(np.arange(len(layout.fluents)), [f.size for f in layout.fluents])
+    for i in 2 * list(range(len(layout.fluents))):
+        group = owner == i
         if open_[group].any():
             candidates = np.tile(sizes, (len(tried), 1))
             candidates[:, group] = tried[:, None]

@@ -61,18 +61,8 @@ class RunFolder:
     def __init__(self, path: Path):
         self.path = path
         self._target: dict[str, Any] | None = None
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = open(path / LOCK, "a")  # noqa: SIM115
-        except OSError as error:
-            raise cannot_write(path, error) from error
-        try:
-            lock(self._lock)
-        except BlockingIOError:
-            self._lock.close()
-            raise UserError(
-                f"The folder {str(path)!r} is in use by another run; wait for it or choose another."
-            ) from None
+        taken = f"The folder {str(path)!r} is in use by another run; wait for it or choose another."
+        self._lock = lock(path, LOCK, taken)
         for part in (path, *_seed_folders_in(path)):
             remove_temporaries(part)
 

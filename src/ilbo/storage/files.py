@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ilbo.errors import UserError
 
@@ -98,18 +98,27 @@ def reason(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
 
 
-def lock(file: Any) -> None:
-    """Locks a file until the process ends; where there are no locks, does without."""
+def lock(folder: Path, name: str, taken: str) -> IO[str]:
+    """Makes a folder, if need be, and takes it, until the file returned is closed.
+
+    A `UserError` that says `taken` where another process has it; where there are no locks, does
+    without.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / name, "a")  # noqa: SIM115
+    except OSError as error:
+        raise cannot_write(folder, error) from error
     try:
         import fcntl
-    except ImportError:
-        return
-    try:
+
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise
-    except OSError:
+        file.close()
+        raise UserError(taken) from None
+    except (ImportError, OSError):
         pass
+    return file
 
 
 def _sync_folder(folder: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ilbo.errors import UserError
-from ilbo.storage.files import cannot_write, lock, read_json, write_json, write_text
+from ilbo.storage.files import lock, read_json, write_json, write_text
 
 JOURNAL, STUDY, SPACE = "study.journal", "study.json", "space.toml"
 BEST, RESULT, PAGE, LOCK = "best.toml", "result.json", "tuning.html", ".lock"
@@ -27,17 +27,9 @@ class StudyFolder:
     def __init__(self, path: Path, told: Mapping[str, Any], space: str):
         """`told`: what must be as it was for trials to be comparable."""
         self.path = path
+        self._lock = lock(path, LOCK, f"The study in {str(path)!r} is running already.")
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = open(path / LOCK, "a")  # noqa: SIM115
-        except OSError as error:
-            raise cannot_write(path, error) from error
-        try:
-            lock(self._lock)
             self._begin({**told, "space": space})
-        except BlockingIOError:
-            self._lock.close()
-            raise UserError(f"The study in {str(path)!r} is running already.") from None
         except BaseException:
             self._lock.close()
             raise
