@@ -14,43 +14,36 @@ from ilbo.mdp.model import Model
 from ilbo.mdp.shapes import Action, PolicyFunction, State
 
 
-class Midpoint(eqx.Module):
-    """The middle of the action bounds; where one is infinite, the other; where both are, 0."""
+class OfModel(eqx.Module):
+    """What a model makes plain; it sees the time where the model does."""
 
     model: Model
 
     @property
     def timed(self) -> bool:
         return self.model.sees_time
+
+
+class Midpoint(OfModel):
+    """The middle of the action bounds; where one is infinite, the other; where both are, 0."""
 
     def __call__(self, state: State, time: Any = None) -> Action:
         low, high = self.model.at(time).bounds(state)
         return within(low, high, 0.5)
 
 
-class Hold(eqx.Module):
+class Hold(OfModel):
     """Nothing, or as little as may be: the action in the bounds that is nearest to 0."""
-
-    model: Model
-
-    @property
-    def timed(self) -> bool:
-        return self.model.sees_time
 
     def __call__(self, state: State, time: Any = None) -> Action:
         low, high = self.model.at(time).bounds(state)
         return jnp.clip(jnp.zeros_like(low), low, high)
 
 
-class Random(eqx.Module):
+class Random(OfModel):
     """Uniform within the action bounds; an infinite bound counts as 1 away from the other or 0."""
 
-    model: Model
     stochastic = True
-
-    @property
-    def timed(self) -> bool:
-        return self.model.sees_time
 
     def __call__(self, state: State, *rest: Any) -> Action:
         """`rest` is a key, or the time and a key."""
@@ -59,14 +52,8 @@ class Random(eqx.Module):
         return within(low, high, sampling.uniform(key, low.shape))
 
 
-class Heuristic(eqx.Module):
+class Heuristic(OfModel):
     """The model's hand-written controller."""
-
-    model: Model
-
-    @property
-    def timed(self) -> bool:
-        return self.model.sees_time
 
     def __call__(self, state: State, time: Any = None) -> Action:
         return self.model.at(time).heuristic(state)
