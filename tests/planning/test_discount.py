@@ -72,3 +72,30 @@ def test_tests_and_comparisons_are_of_the_discounted_return():
 
     assert ilbo.compare(problem, eat_all, wait, 1).difference > 0
     assert ilbo.compare(cake(1.0), eat_all, wait, 1).difference < 0
+
+
+class Aim(ilbo.Model):
+    """An aim that moves with the time, at a state that never changes."""
+
+    law = ilbo.Gaussian(0)
+
+    def transition(self, state, action, noise):
+        return state
+
+    def reward(self, state, action, next_state, time):
+        return -jnp.sum((action - time) ** 2)
+
+    def bounds(self, state):
+        return jnp.zeros(1), jnp.full(1, 4.0)
+
+
+def test_states_count_in_the_policy_as_they_do_in_the_objective():
+    """A policy that does not see the time must settle for one action: the mean of the aims,
+    weighted by the discount. Were all states to count alike, it would be their plain mean, 2."""
+    problem = ilbo.Problem(
+        Aim(), name="aim", initial_state=[0.0], horizon=5, region=(-1.0, 1.0), discount=0.5
+    )
+    small = ilbo.ILBO(layers=(8,), policy="state", guard=0, test_episodes=4, policy_rate=0.03)
+    policy = ilbo.plan(problem, small, episodes=200).policy
+    counts = 0.5 ** np.arange(5)
+    assert float(policy([0.0])[0]) == pytest.approx(counts @ np.arange(5) / counts.sum(), abs=0.2)

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from ilbo.mdp.problem import Problem
 from ilbo.nn.critic import Critic, CriticNetwork
 from ilbo.nn.parameters import pack
 from ilbo.planning.acting import watch
 from ilbo.planning.ascent import climb, make_optimizer
 from ilbo.planning.blend import blend, gather, weigh
 from ilbo.planning.config import ILBO
-from ilbo.planning.estimators.point import Point, Sample
+from ilbo.planning.estimators.point import ActionGradient, Point, Sample
 from ilbo.planning.networks import Networks
 from ilbo.planning.preference import prefer, remember
 from ilbo.planning.pull_back import only_finite, pull_back
@@ -110,6 +111,7 @@ def update_policy(
         evidence = gather(state.evidence, state.step, point, samples, estimate, sampled.action)
         state = eqx.tree_at(lambda s: s.evidence, state, evidence)
         estimate = blend(point, estimate, weigh(evidence, numbers.critic_share))
+    estimate = as_visited(networks.problem, estimate, getattr(estimator, "window", 1))
     policy = networks.policy(state.policy)
     times = networks.problem.horizon - estimate.steps_left if policy.timed else None
     gradient, strength = pull_back(policy, estimate, weights, numbers.inward, times)
@@ -145,6 +147,20 @@ def choose(
         return found, jnp.ones(len(rows), jnp.float32)
     chosen, weights = prefer(state.strength[found.steps_left], pick, config.policy_batch)
     return jax.tree.map(lambda x: x[chosen], found), weights
+
+
+def as_visited(problem: Problem, estimate: ActionGradient, window: int) -> ActionGradient:
+    """Gradients weighted by what their states count in the objective: γ to the steps before.
+
+    A state is in as many windows as begin at it or up to `window` − 1 steps before it, of which the
+    first states of an episode have fewer: they count the more for it. Without a discount all
+    gradients are left alone: the few first states of an episode are then a small part of it.
+    """
+    if isinstance(problem.discount, float) and problem.discount == 1:
+        return estimate
+    before = problem.horizon - estimate.steps_left
+    counts = problem.discount**before * window / jnp.minimum(before + 1, window)
+    return estimate._replace(gradients=counts[..., None] * estimate.gradients)
 
 
 def touching_point(networks: Networks, state: ILBOState, slow: Slow) -> Point:
