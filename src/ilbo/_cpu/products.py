@@ -49,7 +49,7 @@ def across(x: Float[Array, "*b n"], rows: Float[Array, "m n"]) -> Float[Array, "
 @across.def_vmap
 def _across_many(
     size: Any, batched: list[bool], x: Array, rows: Array
-) -> tuple[Float[Array, ...], bool]:
+) -> tuple[Float[Array, "..."], bool]:
     """Which layout is better depends on the whole batch of x."""
     if batched[1]:
         return jax.vmap(lambda x, rows: x @ rows.T, (0 if batched[0] else None, 0))(x, rows), True

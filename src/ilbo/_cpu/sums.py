@@ -13,7 +13,7 @@ SHORT = 512
 """Length up to which a running sum is a product."""
 
 
-def sum_of_squares(x: Float[Array, ...]) -> Float[Array, ""]:
+def sum_of_squares(x: Float[Array, "..."]) -> Float[Array, ""]:
     """By columns first: XLA would square a long row, and then sum it in several programs."""
     rows = jnp.pad(x.reshape(-1), (0, -x.size % ROWS)).reshape(ROWS, -1)
     return jnp.sum(jax.lax.optimization_barrier(jnp.sum(jnp.square(rows), axis=0)))

@@ -65,7 +65,7 @@ class Draws(NamedTuple):
     """Places of the candidates for a policy update."""
     pick: Float[Array, "*steps updates"]
     """Which of them it takes."""
-    window: Float[Array, ...]
+    window: Float[Array, "..."]
     """Places of the noise to replay, or fresh noise."""
 
     @property
