@@ -90,7 +90,7 @@ def test_the_wheel_works_in_an_empty_environment(dist, tmp_path):
         "export": ["export", "run", "--to", "shipped"],
         "onnx": ["export", "run", "--to", "shipped", "--onnx"],
         "tensorboard": ["plan", "navigation-3", "--episodes", "25", "--tensorboard"],
-        "ray": ["reproduce", "learning-curves", "--engine", "ray"],
+        "ray": ["reproduce", "learning-curves", "--on", "ray"],
     }.items():
         told = machine.run("ilbo", *command, code=2)
         assert f"pip install 'ilbo[{extra}]'" in told

@@ -305,7 +305,7 @@ def test_performing_a_yardstick():
         (["figure 9"], "no experiment 'figure 9'; choose one of learning-curves"),
         (["grid", "--scale", "huge"], "no scale 'huge'; choose one of smoke, small, paper"),
         (["grid", "--seeds", "0"], "number of seeds must be from 1"),
-        (["grid", "--scale", "smoke", "--address", "x:1"], "belongs to --engine ray"),
+        (["grid", "--scale", "smoke", "--address", "x:1"], "belongs to --on ray"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(arguments, sentence, tmp_path, capsys, monkeypatch):

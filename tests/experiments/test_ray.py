@@ -1,7 +1,6 @@
 """Sweeps on a real Ray cluster of two nodes, one of which dies in the middle."""
 
 import threading
-import time
 
 import pytest
 
@@ -13,38 +12,20 @@ from ilbo.experiments.scales import SCALES
 from ilbo.experiments.sweep import sweep
 
 ray = pytest.importorskip("ray")
+from two_nodes import PATIENCE, two_nodes, wait_until  # noqa: E402
 
-PATIENCE = 90.0
-"""Seconds to wait for anything before the test is given up."""
 ARM = Arm("tf-mdp", "navigation-3", "through-time", {"layers": [4], "epochs": 8, "batch": 2})
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two nodes of one core each; the second, marked `mortal`, may be killed."""
-    from ray.cluster_utils import Cluster
-
-    options = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-    made = Cluster(initialize_head=True, head_node_args={**options, "include_dashboard": False})
-    try:
-        made.mortal = made.add_node(**options, resources={"mortal": 1})
-        made.wait_for_nodes()
+    with two_nodes() as made:
         yield made
-    finally:
-        ray.shutdown()
-        made.shutdown()
 
 
 @pytest.fixture(scope="module")
 def engine(cluster):
     return Ray(cluster.address)
-
-
-def wait_until(true, what):
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, f"waited too long for {what}"
-        time.sleep(0.05)
 
 
 def performing(folder):

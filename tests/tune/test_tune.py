@@ -98,7 +98,7 @@ def untrained(monkeypatch):
 
     monkeypatch.setattr(Trials, "judge", judge)
     comparison = {"fresh_seeds": [1], "tuned_mean": 2.0, "untuned_mean": 1.0}
-    comparison |= {"difference": 1.0, "ci95": [0.5, 1.5]}
+    comparison |= {"difference": 1.0, "ci95": [0.5, 1.5], "handed_out": "tuned"}
     monkeypatch.setattr("ilbo.tune.tuning.check", lambda *_: comparison)
     return judged
 
@@ -171,7 +171,10 @@ def test_settings_that_fail_are_given_up_and_a_problem_that_fails_is_told(
     said = []
     result = study_of(tmp_path / "a", 3, say=said.append)
     assert (result["trials"], result["best_trial"]) == (3, 0)
-    assert sentence(result) == "No trial was better than the settings without tuning: keep those."
+    assert (
+        sentence(result)
+        == "No trial was better than the settings without tuning: those are handed out."
+    )
     assert sum("Not finite." in line for line in said) == 2
     monkeypatch.setattr(Trials, "judge", lambda *_: fails(None, SimpleNamespace(config=None)))
     monkeypatch.setattr(Trials, "train", lambda *_: (_ for _ in ()).throw(UserError("Broken.")))
@@ -181,12 +184,19 @@ def test_settings_that_fail_are_given_up_and_a_problem_that_fails_is_told(
 
 @pytest.mark.parametrize(
     ("ci95", "words"),
-    [((0.5, 1.5), "are better"), ((-1.5, -0.5), "keep those"), ((-1.0, 1.0), "may be chance")],
+    [
+        ((0.5, 1.5), "the tuned settings are better."),
+        ((-1.5, -0.5), "better. Those without tuning are handed out."),
+        ((-1.0, 1.1), "may be chance."),
+        ((-1.1, 1.0), "may be chance. Those without tuning are handed out."),
+    ],
 )
 def test_the_last_line_is_honest(ci95, words):
     told = {"fresh_seeds": [1, 2], "tuned_mean": 1.0, "untuned_mean": 0.5}
-    said = sentence({**told, "difference": sum(ci95) / 2, "ci95": ci95})
-    assert words in said
+    difference = sum(ci95) / 2
+    told["handed_out"] = "tuned" if difference > 0 else "untuned"
+    said = sentence({**told, "difference": difference, "ci95": ci95})
+    assert said.endswith(words)
     assert "2 fresh seeds" in said
 
 
@@ -203,7 +213,7 @@ def test_best_and_default_are_compared_on_seeds_and_noise_that_no_trial_saw(monk
         return [SimpleNamespace(discounted_returns=base - policy) for policy in policies]
 
     monkeypatch.setattr(Trials, "train", train)
-    monkeypatch.setattr("ilbo.tune.outcome.evaluate_fresh", earn)
+    monkeypatch.setattr("ilbo.tune.trials.evaluate_fresh", earn)
     space, _ = read_space(None)
     found = check(Trials(problem, ilbo.ILBO(), space, (0, 1)), {"depth": 5}, 3)
     assert trained == [(5, (10_000, 10_001, 10_002)), (10, (10_000, 10_001, 10_002))]
@@ -211,6 +221,22 @@ def test_best_and_default_are_compared_on_seeds_and_noise_that_no_trial_saw(monk
     assert found["ci95"] == pytest.approx([5.0, 5.0])
     worse = check(Trials(problem, ilbo.ILBO(), space, (0, 1)), {"depth": 20}, 3)
     assert worse["ci95"] == pytest.approx([-10.0, -10.0])
+    assert (found["handed_out"], worse["handed_out"]) == ("tuned", "untuned")
+
+
+def test_where_the_best_is_no_better_on_fresh_seeds_the_default_is_handed_out(
+    untrained, monkeypatch, tmp_path
+):
+    comparison = {"fresh_seeds": [1], "tuned_mean": 1.0, "untuned_mean": 2.0, "difference": -1.0}
+    comparison |= {"ci95": [-2.0, 0.5], "handed_out": "untuned"}
+    monkeypatch.setattr("ilbo.tune.tuning.check", lambda *_: comparison)
+    result = study_of(tmp_path, 4)
+    assert result["best"]["policy_rate"] != ilbo.ILBO().policy_rate
+    from ilbo.runs import settings
+
+    values = settings.read(tmp_path / "best.toml")
+    assert values["policy_rate"] == ilbo.ILBO().policy_rate
+    assert "without tuning" in (tmp_path / "best.toml").read_text().splitlines()[0]
 
 
 @pytest.mark.slow
@@ -227,3 +253,31 @@ def test_a_small_study_on_the_command_line(tmp_path, capsys):
     assert (tmp_path / "study" / "best.toml").exists()
     assert main(["tune", "navigation-3", "--trials", "0", "--out", str(tmp_path / "x")]) == 2
     assert "number of trials" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_twenty_trials_of_rates_alone_compile_once(tmp_path):
+    import jax
+
+    space = tmp_path / "space.toml"
+    rate = "{low = 1e-4, high = 1e-2, log = true}"
+    names = ("policy_rate", "critic_rate", "final_rate", "target_rate")
+    space.write_text("".join(f"{name} = {rate}\n" for name in names))
+    compiled, by_trial = [], []
+
+    def heard(event, seconds, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(event)
+
+    def ended(line):
+        if line.startswith("trial "):
+            by_trial.append(len(compiled))
+            compiled.clear()
+
+    jax.clear_caches()
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    problem = ilbo.make("navigation-3")
+    given = {"trials": 20, "seeds": (0,), "fresh_seeds": 1, "space": space, "say": ended}
+    tune(problem, tiny_runs.CONFIG, tmp_path / "study", **given)
+    assert by_trial[0] > 0
+    assert by_trial[1:] == [0] * 19

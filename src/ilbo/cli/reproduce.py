@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from ilbo.cli.types import MaybeNumber, MaybePath, MaybeText
+from ilbo.cli.types import Address, MaybeNumber, MaybePath, Place
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,9 @@ class Command:
         None
     )
     """Training runs of each planner."""
-    engine: Literal["local", "ray"] = "local"
+    on: Place = "local"
     """Run here, or as tasks on a Ray cluster that is up."""
-    address: Annotated[
-        MaybeText, arg(metavar="ADDRESS", help_behavior_hint="(default: this machine's)")
-    ] = None
+    address: Address = None
     """Address of the Ray cluster."""
 
     def run(self) -> int:
@@ -61,7 +59,7 @@ class Command:
             self.scale,  # type: ignore[arg-type]
             self.out,
             self.seeds,
-            self.engine,
+            self.on,
             self.address,
             say=note,
         )

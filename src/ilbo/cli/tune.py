@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 
 from ilbo.cli import fields
 from ilbo.cli.fields import Settings
-from ilbo.cli.types import Arguments, MaybePath, MaybeText
+from ilbo.cli.types import Address, Arguments, MaybePath, MaybeText, Place
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class Command:
     """Folder of the study."""
     fresh_seeds: int = 4
     """Seeds that the best settings and those without tuning are trained with in the end."""
+    on: Place = "local"
+    """Run trials here, or as many at once as there is room for on a Ray cluster that is up."""
+    address: Address = None
+    """Address of the Ray cluster."""
     json: bool = False
     """Print one JSON object and nothing else."""
     settings: Annotated[Settings, arg(name="")] = dataclasses.field(default_factory=Settings)
@@ -55,6 +59,7 @@ class Command:
         from ilbo.storage.cache import keep_compiled_programs
         from ilbo.tune import folder
         from ilbo.tune.outcome import sentence
+        from ilbo.tune.places import make_place
         from ilbo.tune.tuning import tune
 
         keep_compiled_programs()
@@ -78,12 +83,13 @@ class Command:
                 "arg": list(self.arguments) or None,
             },
             say=note,
+            place=make_place(self.on, self.address),
         )
         if self.json:
             print_json({**result, "out": str(out)})
             return 0
         say(sentence(result))
-        for name, value in result["best"].items():
+        for name, value in result["best"].items() if result["handed_out"] == "tuned" else ():
             say(f"  {name} = {value}")
         say(f"saved in {relative(out)}; page: {folder.PAGE}")
         say(f"next: ilbo plan --config {relative(out / folder.BEST)}")

@@ -5,7 +5,7 @@ double the time that `--help` takes.
 """
 
 from pathlib import Path
-from typing import Annotated, Union
+from typing import Annotated, Literal, Union
 
 from tyro.conf import UseAppendAction, arg
 
@@ -24,6 +24,10 @@ Arguments = Annotated[
         "RDDL problem (relaxation=smooth); may be given several times.",
         help_behavior_hint="",
     ),
+]
+Place = Literal["local", "ray"]
+Address = Annotated[
+    MaybeText, arg(metavar="ADDRESS", help_behavior_hint="(default: this machine's)")
 ]
 Trust = Annotated[
     bool,

@@ -97,29 +97,67 @@ class Ray:
     def block_size(self) -> int | None:
         return None if self._accelerators else 1
 
+    @property
+    def room(self) -> int:
+        """Tasks that run at once on the machines that are there now: they may come and go."""
+        resources = self.ray.cluster_resources()
+        return max(1, int(resources.get("GPU" if self._accelerators else "CPU", 0)))
+
     def run(self, work: Sequence[Block], perform: Perform, done: Done) -> None:
-        task = self.ray.remote(perform).options(
+        left = iter(work)
+
+        def each(block: Block) -> tuple[Any, ...]:
+            return block.arm, block.seeds
+
+        self.perform(perform, lambda: next(left, None), each, done)
+
+    def perform(
+        self,
+        function: Callable[..., Any],
+        ask: Callable[[], Any | None],
+        arguments: Callable[[Any], tuple[Any, ...]],
+        done: Callable[[Any, Any], None],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Runs tasks as there is room for them. Of each, whatever dies, `done` is told once.
+
+        Args:
+            function: Run there; without effects, as it is called again where a machine dies.
+            ask: Gives the next task; None where there is none for now. It is asked again as others
+                end, and over once it has none and all have ended.
+            arguments: The function's, for a task.
+            done: Called here with a task and what the function returned.
+            meanwhile: Called here every second or so.
+        """
+        task = self.ray.remote(function).options(
             max_retries=RETRIES, num_cpus=1, num_gpus=1 if self._accelerators else 0
         )
-        pending: dict[Any, Block] = {task.remote(block.arm, block.seeds): block for block in work}
-        failed: list[tuple[Block, str]] = []
+        pending: dict[Any, Any] = {}
+        failed: list[tuple[Any, str]] = []
+        asked = 0
         try:
-            while pending:
-                for reference in self.ray.wait(list(pending), num_returns=1)[0]:
-                    block = pending.pop(reference)
+            while True:
+                while len(pending) < self.room and (next_one := ask()) is not None:
+                    pending[task.remote(*arguments(next_one))] = next_one
+                    asked += 1
+                if not pending:
+                    break
+                for reference in self.ray.wait(list(pending), num_returns=1, timeout=1.0)[0]:
+                    ended = pending.pop(reference)
                     try:
-                        results = self.ray.get(reference)
+                        result = self.ray.get(reference)
                     except self.ray.exceptions.RayError as error:
-                        failed.append((block, _reason(error)))
+                        failed.append((ended, _reason(error)))
                     else:
-                        done(block, results)
+                        done(ended, result)
+                meanwhile()
         finally:
             for reference in pending:
                 self.ray.cancel(reference, force=True)
         if failed:
-            block, reason = failed[0]
+            first, reason = failed[0]
             raise UserError(
-                f"{len(failed)} of {len(work)} tasks failed, the first being {block}: {reason}; "
+                f"{len(failed)} of {asked} tasks failed, the first being {first}: {reason}; "
                 "what finished is kept, and the same command does the rest."
             )
 
@@ -129,7 +167,7 @@ def _import_ray() -> Any:
         import ray
     except ImportError:
         raise UserError(
-            "The engine `ray` needs the extra of that name: pip install 'ilbo[ray]'."
+            "`--on ray` needs the extra of that name: pip install 'ilbo[ray]'."
         ) from None
     return ray
 
@@ -144,5 +182,5 @@ def make_engine(name: Engine, address: str | None = None) -> Local | Ray:
     if name == "ray":
         return Ray(address)
     if address is not None:
-        raise UserError("An --address belongs to --engine ray; the local engine has none.")
+        raise UserError("An --address belongs to --on ray.")
     return Local()

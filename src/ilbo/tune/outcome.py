@@ -12,7 +12,7 @@ from ilbo.mdp.ranking import rank
 from ilbo.plots.canvas import BLUE, GRID, MUTED, dress, new_figure
 from ilbo.report import parts
 from ilbo.report.page import fill
-from ilbo.runs.results import evaluate_fresh
+from ilbo.tune.places import Here, Place
 from ilbo.tune.space import Range
 from ilbo.tune.trials import Trials, counted
 
@@ -22,14 +22,13 @@ ENOUGH = 10
 """Trials from which on it is said which settings matter."""
 
 
-def check(trials: Trials, chosen: Mapping[str, Any], seeds: int) -> dict[str, Any]:
+def check(
+    trials: Trials, chosen: Mapping[str, Any], seeds: int, place: Place | None = None
+) -> dict[str, Any]:
     """Both settings trained anew and evaluated on fresh episodes, the same for both."""
     fresh = range(FRESH_SEED, FRESH_SEED + seeds)
-    returns = {}
-    for label, config in (("tuned", trials.settings(chosen)), ("untuned", trials.base)):
-        plan = trials.train(config, fresh)
-        evaluations = evaluate_fresh(trials.problem, plan.policies)
-        returns[label] = [evaluation.discounted_returns for evaluation in evaluations]
+    configs = {"tuned": trials.settings(chosen), "untuned": trials.base}
+    returns = (place or Here()).earned(trials, configs, fresh)
     ranking = rank(returns)
     places = {place.label: place for place in ranking.places}
     ahead = float(places["tuned"].mean - places["untuned"].mean)
@@ -42,21 +41,24 @@ def check(trials: Trials, chosen: Mapping[str, Any], seeds: int) -> dict[str, An
         "untuned_mean": places["untuned"].mean,
         "difference": ahead,
         "ci95": list(ci95),
+        "handed_out": "tuned" if ahead > 0 else "untuned",
     }
 
 
 def sentence(result: Mapping[str, Any]) -> str:
     """The honest line."""
     if "difference" not in result:
-        return "No trial was better than the settings without tuning: keep those."
+        return "No trial was better than the settings without tuning: those are handed out."
     low, high = result["ci95"]
     verdict = (
         "the tuned settings are better."
         if low > 0
-        else "the settings without tuning are better: keep those."
+        else "the settings without tuning are better."
         if high < 0
         else "the difference may be chance."
     )
+    if result["handed_out"] == "untuned":
+        verdict += " Those without tuning are handed out."
     return (
         f"On {len(result['fresh_seeds'])} fresh seeds the tuned settings earn "
         f"{precise(result['tuned_mean'])}, those without tuning {precise(result['untuned_mean'])}: "

@@ -17,6 +17,7 @@ from ilbo.planning import loop
 from ilbo.planning.config import ILBO
 from ilbo.planning.loop import Hook, Moment
 from ilbo.planning.records import Plan
+from ilbo.runs.results import evaluate_fresh
 from ilbo.storage.cache import programs_folder
 from ilbo.storage.programs import Kept
 from ilbo.tune.folder import JOURNAL
@@ -39,11 +40,15 @@ class GiveUp(Hook):
     def stop(self, moment: Moment) -> str | None:
         if moment.episode > self.told:
             self.told = moment.episode
-            tests = [past[-1].current for past in moment.history]
-            self.trial.report(float(np.mean(tests)), moment.episode)
+            self.trial.report(tested(moment), moment.episode)
             if self.trial.should_prune():
                 return "given up"
         return None
+
+
+def tested(moment: Moment) -> float:
+    """What the seeds earned in their last test."""
+    return float(np.mean([past[-1].current for past in moment.history]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +77,12 @@ class Trials:
                 hooks=hooks,
                 keep=lambda trainer: Kept.of(programs_folder(), trainer),
             )
+
+    def earned(self, config: ILBO, seeds: Sequence[int]) -> list[np.ndarray]:
+        """What policies trained with these seeds earn in fresh episodes, the same for all."""
+        plan = self.train(config, seeds)
+        evaluations = evaluate_fresh(self.problem, plan.policies)
+        return [evaluation.discounted_returns for evaluation in evaluations]
 
     def judge(self, plan: Plan) -> float:
         """Mean return of the final policies, the same noise for all trials."""
@@ -107,7 +118,9 @@ def open_study(folder: Path, seed: int, patience: int) -> Any:
             f"{str(folder / JOURNAL)!r} cannot be read as trials ({error}): choose another --out."
         ) from None
     # A study that goes on must not draw the same settings again.
-    study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials))
+    # Nor, where several run at once, settings close to those under way.
+    sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), constant_liar=True)
+    study.sampler = sampler
     study.pruner = optuna.pruners.MedianPruner(
         n_startup_trials=FIRST, n_warmup_steps=patience, n_min_trials=2
     )
@@ -133,31 +146,78 @@ def put_in_order(study: Any, trials: Trials) -> None:
         study.enqueue_trial({name: value for name, value in values.items() if value is not None})
 
 
-def run_trials(study: Any, trials: Trials, count: int, say: Say) -> None:
-    """Goes on until so many trials have ended."""
-    from optuna.trial import TrialState
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A trial that Optuna wants."""
 
-    put_in_order(study, trials)
-    while (done := len(counted(study))) < count:
-        trial = study.ask()
-        chosen = {name: setting.suggest(trial) for name, setting in trials.space.items()}
-        said = ", ".join(f"{name} {_short(value)}" for name, value in chosen.items())
-        try:
-            plan = trials.train(trials.settings(chosen), trials.seeds, [GiveUp(trial)])
-            value = None if plan.ending == "given up" else trials.judge(plan)
-        except UserError as error:
-            study.tell(trial, state=TrialState.PRUNED if done else TrialState.FAIL)
-            if not done:  # the problem itself is at fault, not what was tried
-                raise
-            outcome = f"given up: {error}"
+    trial: Any
+    chosen: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"trial {self.trial.number}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """What came of a trial."""
+
+    episode: int = 0
+    value: float | None = None
+    """None where it was given up."""
+    fault: UserError | None = None
+
+
+def attempt(trials: Trials, chosen: Mapping[str, Any], hook: Hook) -> Ended:
+    """Trains and judges; has no effect but what the hook does."""
+    try:
+        plan = trials.train(trials.settings(chosen), trials.seeds, [hook])
+        given_up = plan.ending == "given up"
+        return Ended(plan.episode, None if given_up else trials.judge(plan))
+    except UserError as error:
+        return Ended(fault=error)
+
+
+class Asking:
+    """Goes on with a study until so many trials have ended, each told to it once."""
+
+    def __init__(self, study: Any, trials: Trials, count: int, say: Say):
+        self.study, self.trials, self.count, self.say = study, trials, count, say
+        put_in_order(study, trials)
+        self.left = count - len(counted(study))
+        self.running = 0
+
+    def ask(self) -> Asked | None:
+        """The next trial; None where enough have been asked for."""
+        if self.left < 1:
+            return None
+        self.left -= 1
+        self.running += 1
+        trial = self.study.ask()
+        chosen = {name: setting.suggest(trial) for name, setting in self.trials.space.items()}
+        return Asked(trial, chosen)
+
+    def done(self, asked: Asked, ended: Ended) -> None:
+        """Tells the study; raises the fault of a trial that shows the problem itself at fault."""
+        from optuna.trial import TrialState
+
+        self.running -= 1
+        before = len(counted(self.study))
+        if ended.value is not None:
+            self.study.tell(asked.trial, ended.value)
+            outcome = f"{ended.value:,.2f}, best {self.study.best_value:,.2f}"
+        elif ended.fault is None:
+            self.study.tell(asked.trial, state=TrialState.PRUNED)
+            outcome = f"given up after {ended.episode} episodes"
         else:
-            if value is None:
-                study.tell(trial, state=TrialState.PRUNED)
-                outcome = f"given up after {plan.episode} episodes"
-            else:
-                study.tell(trial, value)
-                outcome = f"{value:,.2f}, best {study.best_value:,.2f}"
-        say(f"trial {done + 1}/{count}: {outcome}  ({said})")
+            untuned = self.trials.settings(asked.chosen) == self.trials.base
+            hopeless = untuned or not (before or self.running)
+            state = TrialState.FAIL if hopeless else TrialState.PRUNED
+            self.study.tell(asked.trial, state=state)
+            if hopeless:
+                raise ended.fault
+            outcome = f"given up: {ended.fault}"
+        said = ", ".join(f"{name} {_short(value)}" for name, value in asked.chosen.items())
+        self.say(f"trial {before + 1}/{self.count}: {outcome}  ({said})")
 
 
 def _short(value: Any) -> str:

@@ -15,8 +15,9 @@ from ilbo.storage.files import write_json, write_text
 from ilbo.tune import folder as files
 from ilbo.tune.folder import StudyFolder
 from ilbo.tune.outcome import check, page
+from ilbo.tune.places import Here, Place
 from ilbo.tune.space import read_space
-from ilbo.tune.trials import Trials, counted, open_study, run_trials
+from ilbo.tune.trials import Asking, Trials, counted, open_study
 
 MOST_TRIALS = 100_000
 
@@ -33,6 +34,7 @@ def tune(
     fixed: Mapping[str, Any] | None = None,
     named: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = lambda _: None,
+    place: Place | None = None,
 ) -> dict[str, Any]:
     """Looks for the settings that earn most on a problem; returns the result.
 
@@ -47,6 +49,7 @@ def tune(
         fixed: Settings that were given, and so are not tried.
         named: How the problem is called, for the best settings' file.
         say: Called with a line as each trial ends.
+        place: Where trials run; here if None.
     """
     if not 1 <= trials <= MOST_TRIALS:
         raise UserError(f"The number of trials must be from 1 to {MOST_TRIALS:,}, got {trials}.")
@@ -64,18 +67,25 @@ def tune(
         "seeds": list(seeds),
     }
     shared = Trials(problem, base, ranges, seeds)
+    place = place or Here()
+    place.check(shared)
     with StudyFolder(path, told, text) as held:
         study = open_study(held.path, seeds[0], base.episodes // 4)
-        run_trials(study, shared, trials, say)
+        place.run(Asking(study, shared, trials, say))
+        if not any(trial.state.name == "COMPLETE" for trial in study.trials):
+            raise UserError("All trials were given up: try another space, or more of them.")
         best = study.best_trial
         chosen = {name: ranges[name].value(best.params[name]) for name in ranges}
         result = {"problem": problem.name, "trials": len(counted(study)), "best_trial": best.number}
-        result |= {"best": chosen, "best_value": best.value}
+        result |= {"best": chosen, "best_value": best.value, "handed_out": "untuned"}
         config = shared.settings(chosen)
         if config != base:
             say(f"training with {fresh_seeds} fresh seeds, tuned and without tuning ...")
-            result |= check(shared, chosen, fresh_seeds)
-        comment = f"The best of {result['trials']} trials of `ilbo tune {problem.name}`."
+            result |= check(shared, chosen, fresh_seeds, place)
+        after = f"{result['trials']} trials of `ilbo tune {problem.name}`."
+        comment = f"The best of {after}"
+        if result["handed_out"] == "untuned":
+            comment, config = f"The settings without tuning, which are no worse after {after}", base
         keys = {**(named or {"problem": problem.name}), "seed": 0, "seeds": 1}
         write_text(held.path / files.BEST, settings.write({**keys, **config.to_dict()}, comment))
         write_text(held.path / files.PAGE, page(study, shared, result))
