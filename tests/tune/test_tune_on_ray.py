@@ -1,7 +1,6 @@
 """A study on a real Ray cluster of two nodes, one of which dies while trials run."""
 
 import threading
-from types import SimpleNamespace
 
 import pytest
 import tiny_runs
@@ -71,6 +70,6 @@ def test_a_trial_that_was_given_up_hears_of_it_at_its_next_test():
 
 
 def test_a_model_in_python_is_not_sent():
-    shared = SimpleNamespace(problem=tiny_runs.problem())
+    shared = Trials(tiny_runs.problem(), tiny_runs.CONFIG, {}, (0,))
     with pytest.raises(ilbo.UserError, match="'drift' is a model in Python"):
-        OnRay(None).check(shared)
+        OnRay.__new__(OnRay).check(shared)
