@@ -18,6 +18,7 @@ extensions = [
     "offline_maths",
     "dataclass_fields",
     "measured",
+    "notebook_pages",
 ]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]

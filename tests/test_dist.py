@@ -17,6 +17,9 @@ DATA = (
     "ilbo/report/template.html",
     "ilbo/rddl/files/hvac.rddl",
     "ilbo/rddl/files/hvac-3.rddl",
+    "ilbo/tune/space.toml",
+    "ilbo/watch/page/index.html",
+    "ilbo/watch/page/watch.js",
 )
 pytestmark = pytest.mark.slow
 
@@ -89,7 +92,8 @@ def test_the_wheel_works_in_an_empty_environment(dist, tmp_path):
         "rddl": ["plan", "rddl:hvac-3"],
         "export": ["export", "run", "--to", "shipped"],
         "onnx": ["export", "run", "--to", "shipped", "--onnx"],
-        "tensorboard": ["plan", "navigation-3", "--episodes", "25", "--tensorboard"],
+        "tensorboard": ["plan", "navigation-3", "--episodes", "25", "--log", "tensorboard"],
+        "tune": ["tune", "navigation-3"],
         "ray": ["reproduce", "learning-curves", "--on", "ray"],
     }.items():
         told = machine.run("ilbo", *command, code=2)

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -74,3 +75,27 @@ def test_site_builds_without_a_warning(tmp_path):
     loaded = re.findall(r'<(?:script|link)[^>]*(?:src|href)="([^"]*)"', page)
     assert loaded
     assert not [address for address in loaded if "//" in address]  # nothing from elsewhere
+    assert broken_links(tmp_path) == []
+
+
+def broken_links(site: Path) -> list[str]:
+    """Links inside a site, of all its pages, whose file or place in a page is not there."""
+    pages = {path: path.read_text() for path in sorted(site.rglob("*.html"))}
+    name = re.compile(r'\b(?:id|name)="([^"]+)"')
+    places = {path: set(name.findall(text)) for path, text in pages.items()}
+    broken = []
+    for path, text in pages.items():
+        for link in map(unquote, re.findall(r'\bhref="([^"]*)"', text)):
+            if re.match(r"\w+:", link):
+                continue
+            file, _, place = link.partition("#")
+            target = (path.parent / file.split("?")[0]).resolve() if file else path
+            if not target.exists() or (place and place not in places.get(target, {place})):
+                broken.append(f"{path.relative_to(site)}: {link}")
+    return broken
+
+
+def test_a_broken_link_is_found(tmp_path):
+    (tmp_path / "a.html").write_text('<a href="b.html#here">, <a href="https://x.org">')
+    (tmp_path / "b.html").write_text('<p id="here"><a href="a.html#there"> <a href="c.html">')
+    assert broken_links(tmp_path) == ["b.html: a.html#there", "b.html: c.html"]

@@ -82,6 +82,8 @@ def export_policy(
         folder: Where to write; made if need be.
         onnx: Whether to write ONNX as well (`pip install 'ilbo[onnx]'`).
     """
+    if onnx:
+        _check_onnx_installed()  # first: what it brings is enough for StableHLO as well
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -186,7 +188,7 @@ def _run_stablehlo(data: bytes, given: list[np.ndarray]) -> Float[np.ndarray, "b
     return np.asarray(_jax_export().deserialize(bytearray(data)).call(*given))
 
 
-def _onnx(policy: Policy, problem: Problem) -> bytes:
+def _check_onnx_installed() -> None:
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
@@ -195,6 +197,9 @@ def _onnx(policy: Policy, problem: Problem) -> bytes:
             f"ONNX needs the package {error.name}, which is not installed: "
             "pip install 'ilbo[onnx]'."
         ) from error
+
+
+def _onnx(policy: Policy, problem: Problem) -> bytes:
     from ilbo.export.onnx import convert
 
     model = convert(jax.vmap(policy), problem.state_size, "policy", _words(problem), policy.timed)
