@@ -48,6 +48,9 @@ def executed(path: Path) -> Any:
             resources={"metadata": {"path": folder}},
         )
         client.execute()
+    for cell in made:  # a line on stderr says that something is compiled
+        if cell.cell_type == "code":
+            cell.outputs = [out for out in cell.outputs if out.get("name") != "stderr"]
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
     }

@@ -28,7 +28,7 @@ class Tank(ilbo.Model):
         return jnp.zeros(1), state
 
     def heuristic(self, state):
-        return jnp.clip(state - 8, 0.0, state)  # releases what would stand above 10 m tomorrow
+        return jnp.clip(0.5 * (state - 6), 0.0, state)  # 2 m at a level of 10 m
 
 
 tank = ilbo.Problem(
@@ -56,7 +56,7 @@ print(ilbo.check(tank))
 # ## Training
 
 # %%
-plan = ilbo.plan(tank, ilbo.ILBO(layers=(32, 32)), episodes=100)
+plan = ilbo.plan(tank, episodes=200)
 found = ilbo.compare(tank, plan.policy, "heuristic", 1, episodes=1024)
 low, high = found.ci95
 print(f"trained {found.first.mean:.1f}, rule {found.second.mean:.1f}")

@@ -19,11 +19,10 @@ print("horizon", problem.horizon, "start", problem.initial_state)
 # %% [markdown]
 # ## Training
 #
-# Small networks and few episodes, so that this takes seconds. In a notebook of your own, `progress="bar"` shows
-# how it goes.
+# 200 episodes of 20 steps, from scratch. In a notebook of your own, `progress="bar"` shows how it goes.
 
 # %%
-plan = ilbo.plan(problem, ilbo.ILBO(layers=(32, 32)), episodes=100)
+plan = ilbo.plan(problem, episodes=200)
 print(plan.samples.transitions, "steps of the model in episodes")
 
 # %% [markdown]

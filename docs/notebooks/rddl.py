@@ -11,7 +11,7 @@
 # %%
 from pathlib import Path
 
-Path("cart.rddl").write_text("""
+text = """
 domain cart {
     types { };
     pvariables {
@@ -43,7 +43,8 @@ instance cart_1 {
     horizon = 30;
     discount = 1.0;
 }
-""")
+"""
+_ = Path("cart.rddl").write_text(text)
 
 # %%
 import ilbo
@@ -58,7 +59,7 @@ print(problem.model.bounds(problem.initial_state))
 # The file says nothing of where states lie, so the region that training starts from is guessed by simulation.
 
 # %%
-plan = ilbo.plan(problem, ilbo.ILBO(layers=(32, 32)), episodes=100)
+plan = ilbo.plan(problem, episodes=200)
 found = ilbo.compare(problem, plan.policy, "midpoint", 1, episodes=1024)
 low, high = found.ci95
 print(f"trained {found.first.mean:.1f}, without a push {found.second.mean:.1f}")

@@ -12,9 +12,6 @@ from ilbo.cli.types import Arguments
 if TYPE_CHECKING:
     from ilbo.mdp.check import Check
 
-SHOWN = 8
-"""Components of one kind that are listed."""
-
 
 @dataclass(frozen=True)
 class Command:
@@ -44,31 +41,8 @@ class Command:
         if self.json:
             print_json({"problem": problem.name, **_plain(seen)})
         else:
-            say("\n".join([problem.name, *_tables(seen), "", *findings(seen)]))
+            say(f"{problem.name}\n{seen}")
         return 0
-
-
-def findings(seen: Check) -> list[str]:
-    """The findings for a reader."""
-    if not seen.findings:
-        return ["nothing is off"]
-    return [str(one) for one in seen.findings]
-
-
-def _tables(seen: Check) -> list[str]:
-    """Magnitudes, how late actions are felt, and ends."""
-    out = []
-    for kind, rows in seen.magnitudes.items():
-        shown = list(rows.items())[:SHOWN]
-        out += [f"  {kind:6}  {name}: {low:.4g} to {high:.4g}" for name, (low, high) in shown]
-        if len(rows) > SHOWN:
-            out.append(f"  {kind:6}  ... ({len(rows)} in all)")
-    late = {name: steps for name, steps in seen.felt_after.items() if steps}
-    for name, steps in list(late.items())[:SHOWN]:
-        out.append(f"  {name} is felt in rewards {steps} step{'s' * (steps != 1)} later")
-    if seen.ended:
-        out.append(f"  {seen.ended:.0%} of the random episodes reach a terminal state")
-    return out
 
 
 def _plain(seen: Check) -> dict[str, Any]:

@@ -31,6 +31,8 @@ DEPTH = 10
 """Steps that planning looks ahead by default."""
 FEW_STEPS = 10
 """Episodes shorter than this need more than the default number of them."""
+SHOWN = 8
+"""Components of one kind that are listed."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,25 @@ class Check:
     """Steps until a reward feels an action; None: never."""
     ended: float
     """Share of the random episodes that reach a terminal state."""
+
+    def __str__(self) -> str:
+        said = [str(one) for one in self.findings] or ["nothing is off"]
+        return "\n".join([*self._tables(), "", *said])
+
+    def _tables(self) -> list[str]:
+        """Magnitudes, how late actions are felt, and ends."""
+        out = []
+        for kind, rows in self.magnitudes.items():
+            shown = list(rows.items())[:SHOWN]
+            out += [f"  {kind:6}  {name}: {low:.4g} to {high:.4g}" for name, (low, high) in shown]
+            if len(rows) > SHOWN:
+                out.append(f"  {kind:6}  ... ({len(rows)} in all)")
+        late = {name: steps for name, steps in self.felt_after.items() if steps}
+        for name, steps in list(late.items())[:SHOWN]:
+            out.append(f"  {name} is felt in rewards {steps} step{'s' * (steps != 1)} later")
+        if self.ended:
+            out.append(f"  {self.ended:.0%} of the random episodes reach a terminal state")
+        return out
 
 
 def check(problem: Problem, key: KeyOrSeed = 0) -> Check:
