@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Key, UInt32
 
 from ilbo.errors import UserError
@@ -208,7 +208,7 @@ class Planner:
         stacked = eqx.filter_vmap(_start_one, in_axes=(None, 0))(program, seeds)
         devices = jax.device_count()
         if devices > 1 and len(self.seeds) % devices == 0:
-            mesh = jax.make_mesh((devices,), ("seeds",))
+            mesh = jax.make_mesh((devices,), ("seeds",), axis_types=(AxisType.Auto,))
             stacked = jax.device_put(stacked, NamedSharding(mesh, PartitionSpec("seeds")))
         return stacked
 
