@@ -28,7 +28,7 @@ SURE = 3.0
 
 def gather(
     evidence: Float[Array, "3"],
-    step: Int[Array, ""],
+    place: Int[Array, ""],
     point: Point,
     samples: Sample,
     estimate: ActionGradient,
@@ -38,7 +38,7 @@ def gather(
 
     Args:
         evidence: So far.
-        step: Of training.
+        place: The step's, in its segment.
         point: Where the bound touches.
         samples: The states of this update, with a leading axis [b].
         estimate: The estimator's gradients there.
@@ -53,7 +53,7 @@ def gather(
         found = jnp.where(sound, MEMORY * evidence + (1 - MEMORY) * found, evidence)
         return found.astype(evidence.dtype)
 
-    return jax.lax.cond(step % EVERY == 0, more, lambda: evidence)
+    return jax.lax.cond(place % EVERY == 0, more, lambda: evidence)
 
 
 def try_out(

@@ -164,7 +164,7 @@ class ILBOTrainer(Trainer):
 
             def one(i: Array, carry: tuple[ILBOState, Metrics]) -> tuple[ILBOState, Metrics]:
                 state, sums = carry
-                state, metrics = self.step(state, slow, jax.tree.map(lambda x: x[i], draws))
+                state, metrics = self.step(state, slow, jax.tree.map(lambda x: x[i], draws), i)
                 return state, jax.tree.map(jnp.add, sums, metrics)
 
             state, sums = jax.lax.fori_loop(first, last, one, carry)
@@ -174,8 +174,14 @@ class ILBOTrainer(Trainer):
         state, sums = jax.lax.fori_loop(0, -(-steps // every), turn, carry)
         return state, jax.tree.map(lambda total: total / steps, sums)
 
-    def step(self, state: ILBOState, slow: Slow, draws: Draws) -> tuple[ILBOState, Metrics]:
-        """One step of the episodes side by side, and the updates after it."""
+    def step(
+        self, state: ILBOState, slow: Slow, draws: Draws, place: Int[Array, ""]
+    ) -> tuple[ILBOState, Metrics]:
+        """One step of the episodes side by side, and the updates after it.
+
+        `place` is the step's in its segment, the same for all seeds of a vectorised program: what
+        is done at every few steps is then left out at the others, not done and thrown away.
+        """
         share_done = jnp.clip(state.step / self.total_steps, 0.0, 1.0)
         decay = 1 - self.numbers.rate_drop * share_done
         networks = self.networks
@@ -185,7 +191,7 @@ class ILBOTrainer(Trainer):
             rows, *policy_draws = draws
             state, loss, critic_norm = update_critic(networks, state, slow, rows, decay)
             state, value, policy_norm = update_policy(
-                networks, state, slow, tuple(policy_draws), decay
+                networks, state, slow, tuple(policy_draws), decay, place
             )
             return state, Metrics(loss, value.astype(jnp.float32), policy_norm, critic_norm)
 
@@ -283,7 +289,8 @@ def count_samples(config: ILBO, horizon: int, episodes: int) -> Samples:
     states = updates * config.policy_batch
     fresh = states * estimator.draws * estimator.steps if estimator.next_states == "fresh" else 0
     tries = 2 * min(TRIED, config.policy_batch) * estimator.steps if config.blends else 0
-    tried = -(-steps // EVERY) * config.updates * tries
+    turns = sum(-(-steps_of(part, horizon, config) // EVERY) for part in parts)
+    tried = turns * config.updates * tries
     selecting = len(parts) * 2 * config.guard * horizon
     return Samples(
         episodes=episodes,

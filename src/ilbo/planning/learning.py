@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ilbo.mdp.problem import Problem
 from ilbo.nn.critic import Critic, CriticNetwork
@@ -93,8 +93,9 @@ def update_policy(
     slow: Slow,
     draws: tuple[Array, Array, Array],
     decay: Float[Array, ""],
+    place: Int[Array, ""],
 ) -> tuple[ILBOState, Float[Array, ""], Float[Array, ""]]:
-    """One step up the bound's gradient.
+    """One step up the bound's gradient; `place` is that of the step in its segment.
 
     Returns the state, the bound at the current policy and the length of its gradient.
     """
@@ -108,7 +109,7 @@ def update_policy(
     point = touching_point(networks, state, slow)
     estimate = only_finite(jax.vmap(lambda sample: estimator(point, sample))(samples))
     if config.blends:
-        evidence = gather(state.evidence, state.step, point, samples, estimate, sampled.action)
+        evidence = gather(state.evidence, place, point, samples, estimate, sampled.action)
         state = eqx.tree_at(lambda s: s.evidence, state, evidence)
         estimate = blend(point, estimate, weigh(evidence, numbers.critic_share))
     estimate = as_visited(networks.problem, estimate, getattr(estimator, "window", 1))
