@@ -6,9 +6,9 @@
 Needs `pip install casadi`. The controller is certainty-equivalent: at each step it takes the noise
 to come for its mean and plans the whole rest of the episode by a nonlinear program, started from
 the rest of its last plan. The models are written a second time in CasADi; what has no derivative
-there is smoothed within 1e-3, and HVAC's penalty for leaving the comfort band is one of as much for
-each degree. What it earns is counted on the exact model, as for our policy, which is trained with
-the default settings.
+there is smoothed (within 1e-3, the levels of reservoirs within 1), and HVAC's penalty for leaving
+the comfort band is one of as much for each degree. What it earns is counted on the exact model, as
+for our policy, which is trained with the default settings, on the same noise.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from ilbo.builtin import reservoirs as rs
 from ilbo.runs.results import fresh_key
 from known import battery, hydro
 
-SMOOTH = 1e-3
 LEAST_STEPS = 10_000
 
 
@@ -53,6 +52,8 @@ class Twin:
     """The mean of the noise."""
     jumps: Callable[..., Any] | None = None
     """The exact reward, where `reward` replaces a jump."""
+    smooth: float = 1e-3
+    """How far kinks are smoothed in planning."""
 
 
 def above(x: Any, e: float) -> Any:
@@ -69,7 +70,7 @@ def least(x: Any, y: Any, e: float) -> Any:
 def navigation() -> Twin:
     import casadi as ca
 
-    problem = ilbo.make("navigation-3")
+    problem = problem_of("navigation-3")
     model = problem.model
     centers, decays = np.asarray(model.centers, float), np.asarray(model.decays, float)
     goal, spread = np.asarray(model.goal, float), np.sqrt(np.asarray(model.move_variance, float))
@@ -95,7 +96,7 @@ def navigation() -> Twin:
 def hvac() -> Twin:
     import casadi as ca
 
-    problem = ilbo.make("hvac-6")
+    problem = problem_of("hvac-6")
     model, n = problem.model, problem.state_size
     adjacent = np.asarray(model.adjacent, float)
     outside, hall = np.asarray(model.outside, float), np.asarray(model.hall, float)
@@ -127,7 +128,7 @@ def hvac() -> Twin:
 def reservoir() -> Twin:
     import casadi as ca
 
-    problem = ilbo.make("reservoir-20")
+    problem = problem_of("reservoir-20")
     model = problem.model
     scale, capacity, lower, upper = (
         np.asarray(x, float) for x in (model.rain_scale, model.capacity, model.lower, model.upper)
@@ -146,7 +147,9 @@ def reservoir() -> Twin:
     def limits(x: Any, u: Any) -> Any:
         return ca.vertcat(u, x - u)
 
-    return Twin(problem, transition, reward, limits, np.asarray(model.law.shape, float))
+    mean = np.asarray(model.law.shape, float)
+    # Levels are hundreds. IPOPT runs out of iterations where kinks are as sharp as elsewhere.
+    return Twin(problem, transition, reward, limits, mean, smooth=1.0)
 
 
 def the_battery() -> Twin:
@@ -163,13 +166,13 @@ def the_battery() -> Twin:
         room = (battery.CAPACITY - x[0]) / battery.KEPT
         return ca.vertcat(battery.POWER - u[0], battery.POWER + u[0], u[0] + room, x[0] - u[0])
 
-    return Twin(battery.battery().problem, transition, reward, limits, np.zeros(0))
+    return Twin(problem_of("battery"), transition, reward, limits, np.zeros(0))
 
 
 def valley() -> Twin:
     import casadi as ca
 
-    problem = hydro.hydro(rains=True, trades=True).problem
+    problem = problem_of("hydro-inflows-prices")
     slopes = np.diff(hydro.POWER) / np.diff(hydro.FLOW)
     lines = [(s, p - s * f) for s, p, f in zip(slopes, hydro.POWER, hydro.FLOW, strict=False)]
 
@@ -196,13 +199,21 @@ def valley() -> Twin:
 
 
 TWINS: dict[str, tuple[Callable[[], Twin], int]] = {
-    # name: (model, episodes that the controller is judged on)
+    # name: (model, noise sequences that the controller is judged on)
     "battery": (the_battery, 1),
-    "hydro-inflows-prices": (valley, 64),
-    "navigation-3": (navigation, 8),
-    "hvac-6": (hvac, 4),
-    "reservoir-20": (reservoir, 4),
+    "hydro-inflows-prices": (valley, 256),
+    "navigation-3": (navigation, 256),
+    "hvac-6": (hvac, 64),
+    "reservoir-20": (reservoir, 64),
 }
+OF_THE_SUITE = {
+    "battery": battery.battery,
+    "hydro-inflows-prices": lambda: hydro.hydro(rains=True, trades=True),
+}
+DRAWN = 256
+"""Noise sequences; ours is judged on the same first ones."""
+CHUNK = 4
+"""Sequences to a line of the file."""
 
 
 class Controller:
@@ -230,10 +241,10 @@ class Controller:
             w = ca.DM(twin.noise)
             if problem.name.startswith("hydro"):
                 w = ca.vertcat(w[:2], self.market(x[4], time + i))
-            moved = twin.transition(x, us[:, i], w, SMOOTH)
+            moved = twin.transition(x, us[:, i], w, twin.smooth)
             equal.append(xs[:, i] - moved)
             free.append(twin.limits(x, us[:, i]))
-            worth = twin.reward(x, us[:, i], xs[:, i], time + i, SMOOTH)
+            worth = twin.reward(x, us[:, i], xs[:, i], time + i, twin.smooth)
             cost = cost - problem.discount**i * worth
             x = xs[:, i]
         g = ca.vertcat(*equal, *free)
@@ -262,8 +273,18 @@ class Controller:
         return self.plan[0][0]
 
 
-def controlled(name: str) -> dict[str, Any]:
-    """What the controller earns, and the time of its decisions, programs built beforehand."""
+def problem_of(name: str) -> ilbo.Problem:
+    return OF_THE_SUITE[name]().problem if name in OF_THE_SUITE else ilbo.make(name)
+
+
+def noise_of(name: str, problem: ilbo.Problem) -> np.ndarray:
+    count = DRAWN if TWINS[name][1] > 1 else 1
+    return np.asarray(evaluation_noise(problem, fresh_key(), count))
+
+
+def controlled(name: str, first: int, out: Callable[[dict[str, Any]], None]) -> None:
+    """What the controller earns from the noise sequence `first` on, and the time of its decisions,
+    programs built beforehand."""
     import jax
     import jax.numpy as jnp
 
@@ -272,7 +293,6 @@ def controlled(name: str) -> dict[str, Any]:
     problem, control = twin.problem, Controller(twin)
     for time_ in range(problem.horizon):
         control.solvers[time_] = control.solver(time_)
-    noise = np.asarray(evaluation_noise(problem, fresh_key(), episodes))
     model = problem.exact
 
     @jax.jit
@@ -281,32 +301,27 @@ def controlled(name: str) -> dict[str, Any]:
         moved = model.transition(state, action, xi)
         return moved, model.reward(state, action, moved)
 
-    returns, spent = [], 0.0
-    for xis in noise:
-        state, total = problem.initial_state, 0.0
-        for t in range(problem.horizon):
-            began = time.process_time()
-            action = control(np.asarray(state, float), t)
-            spent += time.process_time() - began
-            state, reward = step(state, jnp.asarray(action, jnp.float32), xis[t])
-            total += problem.discount**t * float(reward)
-        returns.append(total)
-    return {
-        "problem": name,
-        "what": "mpc",
-        "episodes": episodes,
-        "earned": float(np.mean(returns)),
-        "standard_error": float(np.std(returns, ddof=1) / episodes**0.5) if episodes > 1 else 0.0,
-        "milliseconds": 1000 * spent / (episodes * problem.horizon),
-    }
+    noise = noise_of(name, problem)[:episodes]
+    for start in range(first, episodes, CHUNK):
+        returns, spent = [], 0.0
+        for xis in noise[start : start + CHUNK]:
+            state, total = problem.initial_state, 0.0
+            for t in range(problem.horizon):
+                began = time.process_time()
+                action = control(np.asarray(state, float), t)
+                spent += time.process_time() - began
+                state, reward = step(state, jnp.asarray(action, jnp.float32), xis[t])
+                total += problem.discount**t * float(reward)
+            returns.append(total)
+        a_decision = 1000 * spent / (len(returns) * problem.horizon)
+        out({"first": start, "returns": returns, "milliseconds": a_decision})
 
 
 def trained(name: str) -> dict[str, Any]:
     """What our policy earns on the same noise, and the time of its decisions."""
-    make, episodes = TWINS[name]
-    problem = make().problem
+    episodes, problem = TWINS[name][1], problem_of(name)
     plan = ilbo.plan(problem, episodes=max(500, LEAST_STEPS // problem.horizon))
-    returns = earned(problem, plan.policy, fresh_key(), episodes)
+    returns = earned(problem, plan.policy, fresh_key(), len(noise_of(name, problem)))
     state = np.asarray(problem.initial_state)
     for _ in range(10):
         np.asarray(plan.policy(state))
@@ -314,55 +329,68 @@ def trained(name: str) -> dict[str, Any]:
     for _ in range(1000):
         np.asarray(plan.policy(state))
     spent = time.process_time() - began
-    return {
-        "problem": name,
-        "what": "ilbo",
-        "episodes": episodes,
-        "earned": float(returns.mean()),
-        "standard_error": float(returns.std(ddof=1) / episodes**0.5) if episodes > 1 else 0.0,
-        "milliseconds": spent,
-        "seconds": plan.seconds,
-    }
+    return {"returns": returns.tolist()[:episodes], "milliseconds": spent, "seconds": plan.seconds}
 
 
 def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def run(path: Path, only: str, what_alone: str | None) -> None:
-    for what, work in (("mpc", controlled), ("ilbo", trained)):
-        for name in TWINS:
-            done = {(line["problem"], line["what"]) for line in read(path)}
-            asked = only in name and what_alone in (None, what)
-            if asked and (name, what) not in done:
-                line = work(name)
-                with path.open("a") as out:
-                    out.write(json.dumps(line) + "\n")
+def run(path: Path, only: list[str], whats: list[str]) -> None:
+    """Appends what is missing, a few episodes at a time."""
+    from ilbo.storage.environment import commit, environment, machine
+
+    origin = {"commit": commit(), "machine": machine(environment())}
+    for what in whats:
+        for name in only:
+            lines = [x for x in read(path) if (x["problem"], x["what"]) == (name, what)]
+
+            def out(line: dict[str, Any], name: str = name, what: str = what) -> None:
+                line = {"problem": name, "what": what} | line | origin
+                with path.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+
+            done = sum(len(x["returns"]) for x in lines)
+            if what == "mpc" and done < TWINS[name][1]:
+                controlled(name, done, out)
+            elif what == "ilbo" and not done:
+                out(trained(name))
+
+
+def with_error(values: np.ndarray) -> str:
+    from ilbo.mdp.numbers import number
+
+    if len(values) == 1:
+        return number(float(values[0]))
+    return f"{number(values.mean())} ± {number(values.std(ddof=1) / len(values) ** 0.5)}"
 
 
 def table(path: Path) -> str:
     from ilbo.experiments.study import markdown_table
-    from ilbo.mdp.numbers import number
 
-    rows, lines = [], {(x["problem"], x["what"]): x for x in read(path)}
+    rows, lines = [], read(path)
     for name in TWINS:
-        theirs, ours = lines.get((name, "mpc")), lines.get((name, "ilbo"))
-        if theirs:
-            earned_by_us = number(ours["earned"]) if ours else "–"
-            quick = f"{ours['milliseconds']:.3f}" if ours else "–"
-            error = f"{number(theirs['earned'])} ± {number(theirs['standard_error'])}"
-            long = f"{ours['seconds']:.0f}" if ours else "–"
-            slow = f"{theirs['milliseconds']:.1f}"
-            rows.append((name, theirs["episodes"], error, earned_by_us, slow, quick, long))
-    columns = ("problem", "episodes", "MPC earns", "ILBO earns", "MPC, ms of a core a decision")
-    return markdown_table((*columns, "ILBO, the same", "ILBO, s of training"), rows)
+        theirs = [x for x in lines if (x["problem"], x["what"]) == (name, "mpc")]
+        ours = [x for x in lines if (x["problem"], x["what"]) == (name, "ilbo")]
+        if not theirs or not ours:
+            continue
+        theirs = sorted(theirs, key=lambda x: x["first"])
+        they = np.array([r for x in theirs for r in x["returns"]])
+        we = np.array(ours[0]["returns"])[: len(they)]
+        slow = f"{np.mean([x['milliseconds'] for x in theirs]):.1f}"
+        quick, long = f"{ours[0]['milliseconds']:.3f}", f"{ours[0]['seconds']:.0f}"
+        figures = with_error(they), with_error(we), with_error(they - we)
+        rows.append((name, len(they), *figures, slow, quick, long))
+    columns = ("problem", "episodes", "MPC earns", "ILBO earns", "MPC is ahead by")
+    columns += ("MPC, ms of a core a decision", "ILBO, the same", "ILBO, s of training")
+    return markdown_table(columns, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("mpc.jsonl"))
-    parser.add_argument("--only", default="", help="problems whose name holds this")
-    parser.add_argument("--what", choices=("mpc", "ilbo"), help="only one of both")
+    parser.add_argument("--only", nargs="+", default=list(TWINS), help="the problems")
+    parser.add_argument("--what", nargs="+", default=["ilbo", "mpc"], choices=("mpc", "ilbo"))
     parser.add_argument("--table", action="store_true", help="only print the table")
     options = parser.parse_args()
     if not options.table:

@@ -2,22 +2,24 @@
 
     python benchmarks/optima.py --out optima.jsonl              # what is missing, then the table
     python benchmarks/optima.py --out optima.jsonl --seeds 10   # ten training seeds of each
-    python benchmarks/optima.py --out optima.jsonl --only lqg   # problems with such names
+    python benchmarks/optima.py --out optima.jsonl --only lqg-2 cake       # of these problems
     python benchmarks/optima.py --out optima.jsonl --table      # print the table of what is there
-    python benchmarks/optima.py --out optima.jsonl --sees bound # the bounds of `ilbo.bound` instead
+    python benchmarks/optima.py --out optima.jsonl --what bound # the bounds of `ilbo.bound` instead
     python benchmarks/optima.py --out optima.jsonl --picture docs/figures/optima.png
 
 The problems are those of examples/known. Each line of the output file is one result: the optimum of
-a problem, with where it comes from, or one training seed. A line that is there is not run again.
+a problem, with where it comes from, one training seed, or a bound. A line that is there is not run
+again. Work is done by a process for each core; one that trains several seeds compiles once.
 Settings are the default ones; where the horizon is the problem's own, policies that see the time
 left are trained as well. Ours and the best policy are judged on the same fresh episodes. Bounds are
-those of the best policy, where one is known and the horizon is the problem's own.
+those of the policy of seed 0.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -33,9 +35,6 @@ from ilbo.baselines import earned, optimum
 from ilbo.runs.results import fresh_key
 from known import Known, Truth, battery, hydro, linear, money, pendulum, stocks
 
-EPISODES = 2048
-"""Judged on; eight times as many where there is no best policy to compare with on equal noise."""
-
 
 def navigation() -> Known:
     problem = ilbo.make("navigation-3")
@@ -44,7 +43,7 @@ def navigation() -> Known:
         found = optimum(problem, (41, 61, 121), box=(-0.5, 10.5), noises=4, actions=5)
         return Truth(found.value, "dynamic programming", found.policy, found.error)
 
-    return Known(problem, truth)
+    return Known(problem, truth, episodes=2048)  # the policy of the grid takes its time
 
 
 PROBLEMS: dict[str, Callable[[], Known]] = {
@@ -67,75 +66,91 @@ PROBLEMS: dict[str, Callable[[], Known]] = {
 LEAST_STEPS = 10_000
 """Training takes the default of 500 episodes, or more where these are short: so many steps."""
 SEES = ("state", "time-left")
+"""What policies see."""
+WHATS = ("optimum", *SEES, "bound")
 
 
-def judged(known: Known, policy: Any, paired: bool) -> dict[str, float]:
+def judged(known: Known, policy: Any) -> dict[str, float]:
     """What a policy earns on fresh episodes."""
-    episodes = EPISODES if paired else 8 * EPISODES
-    returns = earned(known.judge, policy, fresh_key(), episodes)
-    error = float(returns.std(ddof=1) / episodes**0.5)
+    returns = earned(known.judge, policy, fresh_key(), known.episodes)
+    error = float(returns.std(ddof=1) / known.episodes**0.5)
     return {"earned": float(returns.mean()), "standard_error": error}
 
 
-def exact(name: str, known: Known) -> dict[str, Any]:
+def exact(known: Known) -> dict[str, Any]:
     """The optimum, and what its policy earns."""
     began = time.time()
     truth = known.truth()
-    line = {"problem": name, "what": "optimum", "from": truth.source}
-    line |= {"value": truth.value, "error": truth.error}
+    line = {"from": truth.source, "value": truth.value, "error": truth.error}
     if truth.policy is not None:
-        line |= judged(known, truth.policy, paired=True)
+        line |= judged(known, truth.policy)
     return line | {"seconds": time.time() - began}
 
 
-def trained(name: str, known: Known, sees: str, seed: int, paired: bool) -> dict[str, Any]:
+def trained(known: Known, sees: str, seed: int) -> dict[str, Any]:
     """One training with the default settings."""
+    plan = planned(known, sees, seed)
+    line = {"episodes": plan.episode, "fault": plan.fault}
+    times = {"seconds": plan.seconds, "compile_seconds": plan.compile_seconds}
+    return line | judged(known, plan.policy) | times
+
+
+def planned(known: Known, sees: str, seed: int) -> Any:
     config = {} if sees == "state" else {"policy": sees}
     episodes = max(500, LEAST_STEPS // known.problem.horizon)
-    plan = ilbo.plan(known.problem, config, seed=seed, episodes=episodes)
-    line = {"problem": name, "what": sees, "seed": seed, "episodes": plan.episode}
-    return line | judged(known, plan.policy, paired) | {"seconds": plan.seconds}
+    return ilbo.plan(known.problem, config, seed=seed, episodes=episodes)
 
 
-def bounded(name: str, known: Known) -> dict[str, Any]:
-    """What `ilbo.bound` says of the best policy: it must not lie below the optimum."""
+def bounded(known: Known) -> dict[str, Any]:
+    """What `ilbo.bound` says of our policy: it must not lie below the optimum."""
+    policy = planned(known, "state", 0).policy
     began = time.time()
-    found = ilbo.bound(known.problem, known.truth().policy, 0)
-    line = {"problem": name, "what": "bound", "value": found.mean, "gap": found.gap}
-    line |= {"standard_error": found.standard_error, "charges": found.charges}
+    found = ilbo.bound(known.judge, policy, 0)
+    line = {"value": found.mean, "gap": found.gap, "standard_error": found.standard_error}
+    line |= {"charges": found.charges, "last_gain": found.last_gain, "sentence": found.sentence}
     return line | {"seconds": time.time() - began}
+
+
+def work(name: str, what: str, seeds: list[int]) -> None:
+    """Prints a JSON line for each result of a job."""
+    from ilbo.storage.environment import commit, environment, machine
+
+    known = PROBLEMS[name]()
+    origin = {
+        "commit": commit() or os.environ.get("ILBO_COMMIT"),
+        "machine": machine(environment()),
+    }
+    for seed in seeds or [None]:
+        line = {"problem": name, "what": what}
+        if what == "optimum":
+            line |= exact(known)
+        elif what == "bound":
+            line |= bounded(known)
+        else:
+            line |= {"seed": seed} | trained(known, what, seed)
+        print(json.dumps(line | origin), flush=True)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def run(path: Path, seeds: int, only: str, sees: list[str]) -> None:
-    """Appends what is missing: the optima first, then seed after seed."""
-    names = [name for name in PROBLEMS if only in name]
-    jobs: list[tuple[str, str, int | None]] = [(name, "optimum", None) for name in names]
-    jobs += [(name, "bound", None) for name in names if "bound" in sees]
-    kinds = [what for what in sees if what != "bound"]
-    jobs += [(name, what, seed) for seed in range(seeds) for what in kinds for name in names]
-    for name, what, seed in jobs:
-        lines = read(path)
-        done = {(line["problem"], line["what"], line.get("seed")) for line in lines}
-        known = PROBLEMS[name]() if (name, what, seed) not in done else None
-        if known is None or (what in ("time-left", "bound") and known.judged is not None):
-            continue
-        if what == "optimum":
-            line = exact(name, known)
-        elif what == "bound":
-            known_best = next(x for x in lines if (x["problem"], x["what"]) == (name, "optimum"))
-            if "earned" not in known_best:
-                continue
-            line = bounded(name, known)
-        else:
-            truth = next(x for x in lines if (x["problem"], x["what"]) == (name, "optimum"))
-            assert seed is not None
-            line = trained(name, known, what, seed, "earned" in truth)
-        with path.open("a") as out:
-            out.write(json.dumps(line) + "\n")
+def missing(path: Path, seeds: int, names: list[str], whats: list[str], block: int) -> list[Any]:
+    """Jobs (problem, what, seeds) still to do: the first block of seeds of all comes first."""
+    done = {(line["problem"], line["what"], line.get("seed")) for line in read(path)}
+    jobs: list[Any] = []
+    for first in range(0, seeds, block):
+        for what in whats:
+            for name in names:
+                if what in SEES:
+                    wanted = range(first, min(first + block, seeds))
+                    left = [seed for seed in wanted if (name, what, seed) not in done]
+                    endless = PROBLEMS[name]().judged is not None
+                    if left and not (what == "time-left" and endless):
+                        jobs.append((name, what, left))
+                elif first == 0 and (name, what, None) not in done:
+                    jobs.append((name, what, []))
+    return jobs
 
 
 def distances(lines: list[dict[str, Any]], name: str, what: str) -> np.ndarray:
@@ -167,19 +182,18 @@ def table(path: Path) -> str:
         runs = [x for x in lines if (x["problem"], x["what"]) == (name, "state")]
         if not truth or not runs:
             continue
-        timed = distances(lines, name, "time-left")
-        value = number(truth[0]["value"])
-        error = truth[0]["error"]
+        away, timed = distances(lines, name, "state"), distances(lines, name, "time-left")
+        value, error = number(truth[0]["value"]), truth[0]["error"]
         rows.append(
             (
                 *(name, truth[0]["from"], f"{value} ± {number(error)}" if error else value),
                 *(len(runs), number(float(np.mean([x["earned"] for x in runs])))),
-                *(shown(distances(lines, name, "state")), shown(timed)),
-                *(f"{runs[0]['episodes']:,}", f"{np.mean([x['seconds'] for x in runs]):.0f}"),
+                *(shown(away), f"{away.max():.2f} %", shown(timed)),
+                *(f"{runs[0]['episodes']:,}", f"{np.median([x['seconds'] for x in runs]):.0f}"),
             )
         )
     columns = ("problem", "optimum from", "optimum", "seeds", "ILBO earns")
-    columns += ("below the optimum", "the same, seeing the time left", "episodes", "seconds")
+    columns += ("below the optimum", "worst seed", "seeing the time left", "episodes", "seconds")
     return markdown_table(columns, rows)
 
 
@@ -190,14 +204,16 @@ def bounds(path: Path) -> str:
 
     lines = read(path)
     best = {x["problem"]: x["value"] for x in lines if x["what"] == "optimum"}
+    found = {x["problem"]: x for x in lines if x["what"] == "bound"}
     rows = []
-    for x in (line for line in lines if line["what"] == "bound"):
-        known = best[x["problem"]]
-        figures = map(number, (known, x["value"], x["standard_error"]))
-        share = f"{100 * x['gap'] / abs(known):.3f} %"
-        rows.append((x["problem"], *figures, share, f"{x['seconds']:.0f}"))
-    columns = ("problem", "optimum", "bound", "standard error", "its gap", "seconds")
-    return markdown_table(columns, rows)
+    for name in (name for name in PROBLEMS if name in found and name in best):
+        x, known = found[name], best[name]
+        above = f"{100 * (x['value'] - known) / abs(known):.2f} %"
+        error = f"{100 * x['standard_error'] / abs(known):.2f} %"
+        figures = number(known), number(x["value"]), above, error
+        rows.append((name, *figures, x["sentence"], f"{x['seconds']:.0f}"))
+    columns = ("problem", "optimum", "bound", "above the optimum", "its standard error")
+    return markdown_table((*columns, "what is said", "seconds"), rows)
 
 
 def picture(path: Path, to: Path) -> None:
@@ -226,16 +242,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("optima.jsonl"))
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--only", default="", help="problems whose name holds this")
-    parser.add_argument("--sees", nargs="+", choices=(*SEES, "bound"), default=list(SEES))
+    parser.add_argument("--block", type=int, default=5, help="seeds a process trains in turn")
+    parser.add_argument("--only", nargs="+", default=list(PROBLEMS), help="the problems")
+    parser.add_argument("--what", nargs="+", choices=WHATS, default=list(WHATS[:3]))
+    parser.add_argument("--cores", help="as 0,1; all if none are given")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long")
     parser.add_argument("--table", action="store_true", help="only print the table")
     parser.add_argument("--picture", type=Path, help="draw what is there")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.worker:
+        return work(*json.loads(options.worker))
     if options.picture:
         picture(options.out, options.picture)
     elif not options.table:
-        run(options.out, options.seeds, options.only, options.sees)
-    print(bounds(options.out) if options.sees == ["bound"] else table(options.out))
+        from cores import work_off
+
+        jobs = missing(options.out, options.seeds, options.only, options.what, options.block)
+        every = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        cores = [int(core) for core in (options.cores or every).split(",")]
+        work_off(__file__, jobs, options.out, cores, options.seconds)
+    print(bounds(options.out) if options.what == ["bound"] else table(options.out))
 
 
 if __name__ == "__main__":

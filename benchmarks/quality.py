@@ -13,9 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 ROWS = {  # (problem, episodes, preset): (mean at least, std at most)
@@ -84,41 +81,6 @@ def missing(path: Path, seeds: int, block: int) -> list[tuple]:
     return jobs
 
 
-def run(path: Path, seeds: int, block: int, cores: list[int], deadline: float) -> None:
-    """Runs what is missing, one process per core, and appends results as they come."""
-    queue, running, free = missing(path, seeds, block), {}, list(cores)
-    env = os.environ | {
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-        "OMP_NUM_THREADS": "1",
-        "PJRT_NPROC": "1",
-    }
-    while (queue or running) and time.time() < deadline:
-        while queue and free:
-            job, core = queue.pop(0), free.pop()
-            process = subprocess.Popen(
-                [sys.executable, __file__, "--worker", json.dumps(job)],
-                env=env,
-                stdout=subprocess.PIPE,
-                preexec_fn=lambda core=core: os.sched_setaffinity(0, {core}),
-            )
-            os.set_blocking(process.stdout.fileno(), False)
-            running[process] = core
-        for process, core in list(running.items()):
-            ended = process.poll() is not None
-            if text := process.stdout.read():
-                with path.open("ab") as out:
-                    out.write(text)
-            if ended:
-                free.append(core)
-                del running[process]
-                if process.returncode:
-                    print(f"A worker failed with exit code {process.returncode}.", file=sys.stderr)
-        time.sleep(0.2)
-    for process in running:
-        process.kill()
-
-
 def table(path: Path) -> str:
     import numpy as np
 
@@ -157,8 +119,11 @@ def main() -> None:
     if options.worker:
         return work(*json.loads(options.worker))
     if not options.table:
+        from cores import work_off
+
+        jobs = missing(options.out, options.seeds, options.block)
         cores = sorted(os.sched_getaffinity(0))[: options.cores]
-        run(options.out, options.seeds, options.block, cores, time.time() + options.seconds)
+        work_off(__file__, jobs, options.out, cores, options.seconds)
     print(table(options.out))
 
 

@@ -39,6 +39,8 @@ class Known:
     judged: ilbo.Problem | None = None
     """The same with the horizon that policies are judged on, where it is a longer one: a discounted
     problem without an end is planned on its first steps."""
+    episodes: int = 16384
+    """That policies are judged on."""
 
     @property
     def judge(self) -> ilbo.Problem:
