@@ -1,7 +1,6 @@
 """Mutated inputs: read, or refused in one sentence; never a traceback, a crash or a hang."""
 
 import contextlib
-import functools
 import io
 import json
 import os
@@ -205,12 +204,9 @@ def _results(kind, seed, block, workplace):
 def _work(kind, seed, block, workplace, writer):
     """Tries the cases and writes a line for each; never returns."""
     try:
-        from ilbo.cli import main, plan
+        from ilbo.cli import plan
 
         plan.Command._train = lambda *_: 0
-        if kind != "command lines":  # it takes longer to parse these few than to read a file
-            parse = functools.cache(main.parse)
-            main.parse = lambda name, arguments: parse(name, tuple(arguments))
         folder = workplace / f"inputs-{os.getpid()}"
         folder.mkdir()
         os.chdir(folder)
