@@ -12,8 +12,7 @@ import traceback
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for folder in ("support", "rddl"):
-    sys.path.insert(0, str(HERE.parent / folder))
+sys.path.insert(0, str(HERE.parent / "support"))
 
 
 def arguments(argv):
