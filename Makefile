@@ -1,6 +1,7 @@
 # Needs make and a Python >= 3.11; everything else is installed into .venv on first use.
 PYTHON ?= python3
 BIN := .venv/bin
+CORES ?= 1
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
@@ -31,7 +32,7 @@ test-all: lint ## Everything `make test` runs, and the slow tests.
 	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or not slow'
 
 torture: .venv/.dev ## Kills, full disks, two processes at once, 100,000 mutated inputs: hours; goes on where it stopped.
-	PYTHONPATH=src:tests $(BIN)/python -m torture
+	PYTHONPATH=src:tests $(BIN)/python -m torture --cores $(CORES)
 
 test-lowest: ## The quick tests with the lowest versions that pyproject.toml allows, in .venv-lowest.
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest

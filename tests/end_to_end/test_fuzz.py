@@ -5,14 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from nonsense import alter_file, command_line
+from nonsense import alter_file, command_line, leave_out_work
 
 from ilbo.cli.main import main
 
 
 def fuzz(monkeypatch, tmp_path, capsys, cases, seed):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ilbo.cli.plan.Command._train", lambda *_: 0)
+    leave_out_work(monkeypatch.setattr)
     (tmp_path / "policy.ilbo").write_bytes(b"\x89ILBO\r\n\x1a" + b"\xff" * 40)
     draw = random.Random(seed)
     for _ in range(cases):
@@ -41,7 +41,7 @@ FOLDERS = Path(__file__).parents[1] / "support" / "files_of_0_1"
 
 def fuzz_folders(monkeypatch, tmp_path, capsys, cases, seed):
     """Commands on run folders of which one file was altered."""
-    monkeypatch.setattr("ilbo.cli.plan.Command._train", lambda *_: 0)
+    leave_out_work(monkeypatch.setattr)
     draw, run = random.Random(seed), tmp_path / "run"
     few = ["--episodes", "2"]
     commands = [["plan", "--resume", str(run)], ["evaluate", str(run), *few]]

@@ -7,22 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from mutants import mutate
+from mutants import SOUND, mutate
 from tiny_rddl import INSTANCE, text, write
 
 import ilbo
 from ilbo import rddl
 from ilbo.rddl import region
-
-SOUND = text(
-    water="max[0.0, water(?t) - release(?t) + rain(?t) + flow(?t)]",
-    more="rain(tank) : { interm-fluent, real };\n        flow(tank) : { interm-fluent, real };",
-    cpfs="rain(?t) = Gamma(2.0, SIZE(?t));\n"
-    "        flow(?t) = sum_{?u : tank} [LINK(?u, ?t) * release(?u)];",
-    preconditions="forall_{?t : tank} [0 <= release(?t) ^ release(?t) <= water(?t)];",
-    blocks="termination { (sum_{?t : tank} [water(?t)]) > 1000; };\n"
-    "    state-invariants { forall_{?t : tank} [water(?t) >= 0]; };",
-)
 
 
 def line_of(fragment, whole=SOUND):

@@ -1,7 +1,18 @@
-"""Random damage to RDDL text."""
+"""An RDDL text with a little of everything, and random damage to such texts."""
 
 import re
 
+from tiny_rddl import text as tiny
+
+SOUND = tiny(
+    water="max[0.0, water(?t) - release(?t) + rain(?t) + flow(?t)]",
+    more="rain(tank) : { interm-fluent, real };\n        flow(tank) : { interm-fluent, real };",
+    cpfs="rain(?t) = Gamma(2.0, SIZE(?t));\n"
+    "        flow(?t) = sum_{?u : tank} [LINK(?u, ?t) * release(?u)];",
+    preconditions="forall_{?t : tank} [0 <= release(?t) ^ release(?t) <= water(?t)];",
+    blocks="termination { (sum_{?t : tank} [water(?t)]) > 1000; };\n"
+    "    state-invariants { forall_{?t : tank} [water(?t) >= 0]; };",
+)
 PIECES = re.compile(r"[A-Za-z][\w'-]*|\d+\.?\d*|\S")
 
 

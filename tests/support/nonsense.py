@@ -15,9 +15,25 @@ WORDS = [
 FLAGS = [
     "--json", "--episodes", "--seed", "--seeds", "--start", "--config", "--resume", "--policy",
     "--overwrite", "--best", "--problem", "--instance", "--onnx", "--preset", "--help", "--nothing",
+    "--arg", "--trust", "--bound", "--space", "--trials", "--fresh-seeds", "--port", "--log",
+    "--warm-start",
 ]  # fmt: skip
 HEAVY = {"report", "check", "reproduce", "inspect", "completion"}
 """Commands that others test."""
+
+
+def leave_out_work(replace):
+    """Has commands end where training, trials and serving would begin.
+
+    `replace(object, name, value)` sets an attribute, as `monkeypatch.setattr` does.
+    """
+    from ilbo.cli import plan
+    from ilbo.tune.places import Here
+    from ilbo.watch.server import Server
+
+    replace(plan.Command, "_train", lambda *_: 0)
+    replace(Here, "run", lambda *_: None)
+    replace(Server, "serve_forever", lambda *_: None)
 
 
 def command_line(draw):

@@ -1,7 +1,6 @@
 """Mutated inputs: read, or refused in one sentence; never a traceback, a crash or a hang."""
 
 import contextlib
-import functools
 import io
 import json
 import os
@@ -14,9 +13,16 @@ import time
 from pathlib import Path
 
 import numpy as np
-from mutants import mutate
-from nonsense import alter_file, command_line, header_and_payload, injure, injure_header, sign
-from test_errors import SOUND
+from mutants import SOUND, mutate
+from nonsense import (
+    alter_file,
+    command_line,
+    header_and_payload,
+    injure,
+    injure_header,
+    leave_out_work,
+    sign,
+)
 
 from torture.children import HANGS
 
@@ -205,12 +211,7 @@ def _results(kind, seed, block, workplace):
 def _work(kind, seed, block, workplace, writer):
     """Tries the cases and writes a line for each; never returns."""
     try:
-        from ilbo.cli import main, plan
-
-        plan.Command._train = lambda *_: 0
-        if kind != "command lines":  # it takes longer to parse these few than to read a file
-            parse = functools.cache(main.parse)
-            main.parse = lambda name, arguments: parse(name, tuple(arguments))
+        leave_out_work(setattr)
         folder = workplace / f"inputs-{os.getpid()}"
         folder.mkdir()
         os.chdir(folder)

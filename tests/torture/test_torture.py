@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyRDDLGym")
 
 from torture import inputs
-from torture.__main__ import Log
+from torture.__main__ import Log, in_processes
 
 TESTS = Path(__file__).parents[1]
 
@@ -33,7 +33,7 @@ def torture(out, *arguments):
 
 
 def test_mutated_inputs_of_each_kind(tmp_path):
-    table = torture(tmp_path / "log", "--no-faults", "--cases", "15", "--seed", "7")
+    table = torture(tmp_path / "log", "--no-faults", "--cases", "15", "--seed", "7", "--cores", "2")
     assert f"| all | {15 * len(inputs.COUNTS)} | 0 |" in table
 
 
@@ -84,3 +84,18 @@ def test_the_log_goes_on_where_it_stopped(tmp_path):
     assert Log(tmp_path / "log", 4).tried("policy files") == set()
     assert len((tmp_path / "log").read_text().splitlines()) == 2
     assert json.loads((tmp_path / "log").read_text().splitlines()[0])["case"] == 0
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_each_process_has_its_share_and_one_that_fails_is_told(tmp_path, fails, capfd):
+    log = Log(tmp_path / "log", 0)
+
+    def work(core):
+        for number in range(10)[core::3]:
+            log.add("kind", number, None, 0.0)
+        if fails and core == 1:
+            raise RuntimeError("no such thing")
+
+    assert in_processes(work, 3) is not fails
+    assert Log(tmp_path / "log", 0).tried("kind") == set(range(10))
+    assert ("no such thing" in capfd.readouterr().err) is fails
