@@ -33,8 +33,8 @@ class Command:
     name: Positional[str]
     """One of the above."""
     scale: str = "small"
-    """smoke (a minute or two, to try it out), small (half an hour on two cores) or paper (as
-    published: 10 runs, ILBO with 5,000 episodes)."""
+    """smoke (a minute or two, to try it out), small (for two cores and an hour or so) or paper (as
+    published, for a GPU: 10 runs, ILBO with 5,000 episodes)."""
     out: Annotated[
         MaybePath, arg(metavar="DIR", help_behavior_hint="(default: reproduced/SCALE)")
     ] = None

@@ -163,8 +163,8 @@ SCALES: dict[ScaleName, Scale] = {
         small_batch_epochs=600,
         depths=(1, 2, 4, 8, 16),
         new_starts=10,
-        ascent=600,
-        search=20,
+        ascent=200,
+        search=2,
         fresh=2048,
     ),
     "paper": Scale(
@@ -182,8 +182,8 @@ SCALES: dict[ScaleName, Scale] = {
         small_batch_epochs=600,
         depths=(1, 2, 4, 8, 16),
         new_starts=10,
-        ascent=1_000,
-        search=40,
+        ascent=600,
+        search=20,
         fresh=2048,
     ),
 }
