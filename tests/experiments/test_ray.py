@@ -55,7 +55,7 @@ def performing(folder):
 
 
 def test_a_node_that_dies_costs_nothing(cluster, engine, tmp_path):
-    folder = ExperimentFolder.open(tmp_path / "sweep", "grid", "smoke")
+    folder = ExperimentFolder.open(tmp_path / "sweep", "smoke")
     perform = performing(tmp_path)
     seeds, saved = 6, []
     failures = []
@@ -90,13 +90,13 @@ def test_a_node_that_dies_costs_nothing(cluster, engine, tmp_path):
 
 
 def test_planning_on_the_cluster_resumes_and_agrees_with_planning_here(engine, tmp_path):
-    folder = ExperimentFolder.open(tmp_path, "grid", "smoke")
+    folder = ExperimentFolder.open(tmp_path, "smoke")
     arm = SCALES["smoke"].through_time_arm("navigation-3", "1 layer")
     saved = []
     sweep([arm], 1, folder, "local", say=saved.append)
     sweep([arm], 2, folder, "ray", say=saved.append)
     assert len(saved) == 2, "the seed that was there is not run again"
-    here = ExperimentFolder.open(tmp_path / "here", "grid", "smoke")
+    here = ExperimentFolder.open(tmp_path / "here", "smoke")
     sweep([arm], 2, here, "local")
     for remote, local in zip(folder.results(arm, [0, 1]), here.results(arm, [0, 1]), strict=True):
         assert remote.current == pytest.approx(local.current, rel=1e-5)

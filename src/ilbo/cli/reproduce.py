@@ -14,7 +14,7 @@ from ilbo.cli.types import Address, MaybeNumber, MaybePath, Place
 class Command:
     """Reproduce an experiment of the paper: data (CSV), a figure (PNG, PDF), a table (Markdown).
 
-    learning-curves: return against episodes, ILBO and tf-mdp (figure 2)
+    learning-curves: return against episodes, the paper's ILBO, ours and tf-mdp (figure 2)
 
     stability: return of the current policy through training (figure 4)
 
@@ -24,17 +24,19 @@ class Command:
 
     estimators: our ablation: estimators of the bound's gradient, baselines, depth
 
-    What the output folder holds of the same experiment is not run again: an interrupted command,
-    given again, does what is missing.
+    all: all of these
+
+    What the output folder holds is not run again: an interrupted command, given again, does what is
+    missing, and experiments in one folder share their runs.
     """
 
     name: Positional[str]
     """One of the above."""
     scale: str = "small"
-    """smoke (under a minute, to try it out), small (under 20 minutes on two cores) or paper (as
-    published: 10 runs, ILBO with 5,000 episodes)."""
+    """smoke (a minute or two, to try it out), small (for two cores and an hour or so) or paper (as
+    published, for a GPU: 10 runs, ILBO with 5,000 episodes)."""
     out: Annotated[
-        MaybePath, arg(metavar="DIR", help_behavior_hint="(default: reproduced/NAME-SCALE)")
+        MaybePath, arg(metavar="DIR", help_behavior_hint="(default: reproduced/SCALE)")
     ] = None
     """Output folder."""
     seeds: Annotated[MaybeNumber, arg(metavar="INT", help_behavior_hint="(default: by scale)")] = (
@@ -48,21 +50,23 @@ class Command:
 
     def run(self) -> int:
         from ilbo.cli.output import note, say
-        from ilbo.experiments.catalogue import find
+        from ilbo.experiments.catalogue import NAMES, find
         from ilbo.experiments.sweep import reproduce
         from ilbo.storage.cache import keep_compiled_programs
 
-        find(self.name)
+        names = list(NAMES) if self.name == "all" else [self.name]
+        find(names[0])
         keep_compiled_programs()
-        folder = reproduce(
-            self.name,
-            self.scale,  # type: ignore[arg-type]
-            self.out,
-            self.seeds,
-            self.on,
-            self.address,
-            say=note,
-        )
-        say(f"{folder / self.name}.md")
-        say(f"{folder / self.name}.png")
+        for name in names:
+            folder = reproduce(
+                name,
+                self.scale,  # type: ignore[arg-type]
+                self.out,
+                self.seeds,
+                self.on,
+                self.address,
+                say=note,
+            )
+            say(f"{folder / name}.md")
+            say(f"{folder / name}.png")
         return 0

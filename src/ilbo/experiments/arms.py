@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from ilbo.planning.config import ILBO
 
 if TYPE_CHECKING:
-    from ilbo.baselines import Limit
-    from ilbo.mdp.evaluate import Evaluation
     from ilbo.mdp.problem import Problem
     from ilbo.mdp.simulate import PolicyFunction
     from ilbo.planning.records import Plan
@@ -36,7 +34,7 @@ class Arm:
     start: tuple[float, ...] | None = None
     """Where the problem starts; its own start if None."""
     test_starts: tuple[tuple[float, ...], ...] = ()
-    """Further start states that the final policies are evaluated from, without retraining."""
+    """Further start states that final policies of ILBO are evaluated from, without retraining."""
     fresh: int = 2048
     """Fresh episodes of each evaluation."""
 
@@ -185,38 +183,28 @@ def _hindsight(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Resul
     from ilbo.baselines import hindsight
     from ilbo.runs.results import fresh_key
 
-    def limit(start: tuple[float, ...] | None = None) -> Limit:
-        # The noise that policies are evaluated on: of fewer sequences the mean may be lower.
-        return hindsight(problem, fresh_key(), arm.fresh, start, **arm.settings)
-
-    own = limit()
-    starts = tuple(limit(start).mean for start in arm.test_starts)
-    return [_yardstick(own.mean, own.standard_error, starts)]
+    # The noise that policies are evaluated on: of fewer sequences the mean may be lower.
+    limit = hindsight(problem, fresh_key(), arm.fresh, **arm.settings)
+    return [_yardstick(limit.mean, limit.standard_error)]
 
 
 def _straight_line(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Result]:
     from ilbo.baselines import straight_line
     from ilbo.runs.results import fresh_key
 
-    def earned(start: tuple[float, ...] | None = None) -> Evaluation:
-        return straight_line(problem, fresh_key(), arm.fresh, start).evaluation
-
-    own = earned()
-    starts = tuple(earned(start).mean for start in arm.test_starts)
-    return [_yardstick(own.mean, own.std / arm.fresh**0.5, starts)]
+    earned = straight_line(problem, fresh_key(), arm.fresh).evaluation
+    return [_yardstick(earned.mean, earned.std / arm.fresh**0.5)]
 
 
 def _heuristic(arm: Arm, problem: Problem, seeds: tuple[int, ...]) -> list[Result]:
     from ilbo.mdp.simple import Heuristic
     from ilbo.runs.results import evaluate_fresh
 
-    policy = Heuristic(problem.exact)
-    own = evaluate_fresh(problem, [policy], arm.fresh)[0]
-    starts = tuple(_from(arm, problem, policy, start) for start in arm.test_starts)
-    return [_yardstick(own.mean, own.std / arm.fresh**0.5, starts)]
+    earned = evaluate_fresh(problem, [Heuristic(problem.exact)], arm.fresh)[0]
+    return [_yardstick(earned.mean, earned.std / arm.fresh**0.5)]
 
 
-def _yardstick(final: float, standard_error: float, starts: tuple[float, ...]) -> Result:
+def _yardstick(final: float, standard_error: float) -> Result:
     """The result of a baseline without training."""
     from ilbo.storage.environment import environment
 
@@ -227,7 +215,7 @@ def _yardstick(final: float, standard_error: float, starts: tuple[float, ...]) -
         best=(),
         final=final,
         final_best=final,
-        starts=starts,
+        starts=(),
         standard_error=standard_error,
         samples={},
         seconds=0.0,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ilbo.experiments.arms import Arm, Result
-from ilbo.experiments.study import Study
+from ilbo.experiments.arms import Result
+from ilbo.experiments.scales import OURS, PAPER, TF_MDP, TUNED
 from ilbo.plots.canvas import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RED, thousands
 
 if TYPE_CHECKING:
@@ -17,18 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-COLORS = {"ILBO": BLUE, "tf-mdp": ORANGE, "tf-mdp, tuned": GREEN}
+COLORS = {PAPER: PURPLE, OURS: BLUE, TF_MDP: ORANGE, TUNED: GREEN}
 CYCLE = (BLUE, ORANGE, GREEN, RED, PURPLE, INK, "#56b4e9", "#8c6d1f", MUTED)
-DASHES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1.5)))
 LIMIT_STYLE: dict[str, Any] = {"color": RED, "lw": 1.2, "ls": (0, (1, 1.5))}
 HAND_STYLE: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": (0, (5, 3))}
-
-
-def style(study: Study, arm: Arm) -> dict[str, Any]:
-    """Colour by planner, dashes by architecture; the main architecture is solid."""
-    names = list(study.scale.architectures)[::-1]
-    place = names.index(study.architecture(arm)) if study.architecture(arm) else 0
-    return {"color": COLORS[arm.label], "ls": DASHES[place], "lw": 1.7}
 
 
 def common_grid(

@@ -43,7 +43,7 @@ def arms(scale: Scale) -> list[Arm]:
     episodes = EPISODES[scale.name]
     base = {
         "layers": list(scale.architectures[scale.main]),
-        **scale.ilbo,
+        **scale.ours,
         "episodes": episodes,
         "evaluate_every": max(1, episodes // 20),
     }

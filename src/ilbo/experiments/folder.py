@@ -1,4 +1,5 @@
-"""The folder of an experiment: one small file for each run, written whole as it finishes."""
+"""The folder of the experiments of a scale: one small file for each run, written whole as it
+finishes. Experiments find in it what others have trained."""
 
 from __future__ import annotations
 
@@ -11,23 +12,23 @@ from ilbo.errors import UserError
 from ilbo.experiments.arms import Arm, Result
 from ilbo.storage.files import cannot_write, read_json, remove_temporaries, write_json
 
-MARKER, RUNS, FORMAT = "experiment.json", "runs", 1
+MARKER, RUNS, FORMAT = "experiment.json", "runs", 2
 
 
 class ExperimentFolder:
-    """Where the runs of one experiment at one scale lie, and its report when they are complete."""
+    """Where the runs of all experiments at one scale lie, and their reports."""
 
     def __init__(self, path: Path):
         self.path = path
         self.runs = path / RUNS
 
     @classmethod
-    def open(cls, path: str | Path, experiment: str, scale: str) -> ExperimentFolder:
+    def open(cls, path: str | Path, scale: str) -> ExperimentFolder:
         """The folder, made if need be; refused where it holds anything else."""
         folder = cls(Path(path))
         marker = folder.path / MARKER
         if marker.is_file():
-            folder._check(read_json(marker), experiment, scale)
+            folder._check(read_json(marker), scale)
         elif folder.path.exists() and not folder.path.is_dir():
             raise UserError(f"{str(path)!r} is not a folder; choose another --out.")
         elif folder.path.is_dir() and any(folder.path.iterdir()):
@@ -40,22 +41,27 @@ class ExperimentFolder:
         except OSError as error:
             raise cannot_write(folder.path, error) from error
         if not marker.is_file():
-            write_json(marker, {"format": FORMAT, "experiment": experiment, "scale": scale})
+            write_json(marker, {"format": FORMAT, "scale": scale})
         remove_temporaries(folder.runs)
         return folder
 
-    def _check(self, held: Any, experiment: str, scale: str) -> None:
-        known = isinstance(held, dict) and {"format", "experiment", "scale"} <= held.keys()
+    def _check(self, held: Any, scale: str) -> None:
+        known = isinstance(held, dict) and {"format", "scale"} <= held.keys()
         if not known or not isinstance(held["format"], int):
             raise UserError(f"{str(self.path / MARKER)!r} is damaged; choose another --out.")
         if held["format"] > FORMAT:
             raise UserError(
                 f"The folder {str(self.path)!r} was written by a newer version of ilbo; update it."
             )
-        if (held["experiment"], held["scale"]) != (experiment, scale):
+        if held["format"] < FORMAT:
             raise UserError(
-                f"The folder {str(self.path)!r} holds the experiment {held['experiment']} at scale "
-                f"{held['scale']}, not {experiment} at scale {scale}; choose another --out."
+                f"The folder {str(self.path)!r} was written by an older version of ilbo, whose "
+                "experiments did not share their runs; choose another --out."
+            )
+        if held["scale"] != scale:
+            raise UserError(
+                f"The folder {str(self.path)!r} holds experiments at scale {held['scale']}, not at "
+                f"scale {scale}; choose another --out."
             )
 
     def file(self, arm: Arm, seed: int) -> Path:

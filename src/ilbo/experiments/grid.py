@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ilbo.experiments.arms import Arm
-from ilbo.experiments.scales import Scale
+from ilbo.experiments.scales import OURS, PAPER, TF_MDP, TUNED, Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, spread
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 
@@ -29,7 +29,8 @@ def arms(scale: Scale) -> list[Arm]:
     chosen = []
     for problem in scale.problems:
         for architecture in architectures:
-            chosen.append(scale.ilbo_arm(problem, architecture))
+            chosen.append(scale.paper_arm(problem, architecture))
+            chosen.append(scale.our_arm(problem, architecture))
             base = scale.through_time_arm(problem, architecture)
             for batch in scale.grid_batches:
                 changes = {"epochs": max(scale.grid_epochs), "batch": batch}
@@ -70,7 +71,7 @@ def report(study: Study) -> str:
             [
                 arm.problem,
                 "x".join(map(str, arm.layers)),
-                "ILBO" if arm.planner == "ilbo" else "tf-mdp",
+                arm.label if arm.planner == "ilbo" else TF_MDP,
                 count or "",
                 arm.settings.get("batch", ""),
                 seed,
@@ -83,29 +84,34 @@ def report(study: Study) -> str:
     )
     study.save_figure(_figure(study, cells))
     rows = []
-    ours: list[float] = []
+    ours: dict[str, list[float]] = {}
     for arm, count, costs in cells:
-        if arm.planner == "ilbo":
-            ours = costs
-        chance = probability_of_improvement([-c for c in ours], [-c for c in costs])
+        is_ilbo = arm.planner == "ilbo"
+        if is_ilbo:
+            ours[arm.label] = costs
+        chances = [
+            probability_of_improvement([-c for c in own], [-c for c in costs])
+            for own in ours.values()
+        ]
         episodes = count * arm.settings.get("batch", 0) or study.of(arm)[0].episodes[-1]
         rows.append(
             [
                 arm.problem,
                 study.architecture(arm),
-                "ILBO" if arm.planner == "ilbo" else f"tf-mdp, {count} epochs, {arm.label}",
+                arm.label if is_ilbo else f"tf-mdp, {count} epochs, {arm.label}",
                 f"{episodes:,}",
                 mean_and_spread(costs),
                 mean(costs).interval,
-                "" if arm.planner == "ilbo" else str(chance),
+                *([""] * 2 if is_ilbo else map(str, chances)),
             ]
         )
-    columns = ["problem", "architecture", "planner", "episodes", "cost", "95 %", "ILBO ahead"]
+    columns = ["problem", "architecture", "planner", "episodes", "cost", "95 %"]
+    columns += [f"{label} ahead" for label in ours]
     return "\n\n".join(
         [
             f"![Cost at the end]({study.name}.png)",
             "Cost, minus the total reward, of the best policy so far at the end; mean ± standard "
-            "deviation over runs, lower is better. ILBO ahead: probability that a run of ILBO ends "
+            "deviation over runs, lower is better. Ahead: probability that a run of ILBO ends "
             "better than one of this row. `tuned` is Adam with a decaying learning rate and small "
             "batches, beyond the published grid.",
             markdown_table(columns, rows),
@@ -114,8 +120,8 @@ def report(study: Study) -> str:
 
 
 def _figure(study: Study, cells: list[Cell]) -> Figure:
-    from ilbo.experiments.drawing import cost_axis, legend_under
-    from ilbo.plots.canvas import BLUE, GREEN, INK, ORANGE, dress, new_figure
+    from ilbo.experiments.drawing import COLORS, cost_axis, legend_under
+    from ilbo.plots.canvas import INK, dress, new_figure
 
     problems = study.scale.problems
     architectures = list(dict.fromkeys(study.architecture(arm) for arm, _, _ in cells))
@@ -133,7 +139,7 @@ def _figure(study: Study, cells: list[Cell]) -> Figure:
             for place, (arm, count, costs) in enumerate(here):
                 batch = arm.settings.get("batch", 0)
                 tuned = batch in study.scale.small_batches
-                color = BLUE if arm.planner == "ilbo" else GREEN if tuned else ORANGE
+                color = COLORS.get(arm.label, COLORS[TUNED if tuned else TF_MDP])
                 ax.bar(
                     place,
                     np.mean(costs),
@@ -142,7 +148,7 @@ def _figure(study: Study, cells: list[Cell]) -> Figure:
                     alpha=shades.get(batch, 1.0),
                     error_kw={"ecolor": INK, "elinewidth": 0.8, "capsize": 2},
                 )
-                names.append("ILBO" if arm.planner == "ilbo" else f"{count}×{batch}")
+                names.append(arm.label if arm.planner == "ilbo" else f"{count}×{batch}")
             dress(
                 ax, f"{problem}, {architecture}", "", "total cost" if problem == problems[0] else ""
             )
@@ -153,9 +159,9 @@ def _figure(study: Study, cells: list[Cell]) -> Figure:
     from matplotlib.patches import Patch
 
     handles = [
-        Patch(color=BLUE, label="ILBO"),
-        Patch(color=ORANGE, label="tf-mdp, epochs × batch (darker: larger batch)"),
-        Patch(color=GREEN, label="tf-mdp, tuned, small batches"),
+        *(Patch(color=COLORS[label], label=label) for label in (PAPER, OURS)),
+        Patch(color=COLORS[TF_MDP], label="tf-mdp, epochs × batch (darker: larger batch)"),
+        Patch(color=COLORS[TUNED], label="tf-mdp, tuned, small batches"),
     ]
     legend_under(figure, handles)
     return figure

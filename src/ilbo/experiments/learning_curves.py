@@ -1,4 +1,4 @@
-"""Return against training episodes: ILBO and tf-mdp's method, two architectures (figure 2)."""
+"""Return against training episodes: the paper's ILBO, ours and tf-mdp's method (figure 2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ilbo.experiments.arms import Arm
-from ilbo.experiments.scales import Scale
+from ilbo.experiments.scales import OURS, PAPER, STORED, Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, reach, spread
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
@@ -26,11 +26,12 @@ def arms(scale: Scale) -> list[Arm]:
         make(problem, architecture)
         for problem in scale.problems
         for architecture in scale.architectures
-        for make in (scale.ilbo_arm, scale.through_time_arm)
+        for make in (scale.paper_arm, scale.our_arm, scale.through_time_arm)
     ]
     tuned = [scale.tuned_arm(problem, scale.main) for problem in scale.problems]
+    stored = [scale.stored_arm(problem) for problem in scale.problems]
     yardsticks = [arm for problem in scale.problems for arm in scale.yardsticks(problem)]
-    return learners + tuned + yardsticks
+    return learners + tuned + stored + yardsticks
 
 
 def report(study: Study) -> str:
@@ -45,6 +46,9 @@ def report(study: Study) -> str:
             "Best so far: on the test trajectories, as published. Final policy: on fresh ones, "
             "with a 95 % bootstrap interval over runs. Mean ± standard deviation over runs. The "
             "gap is to the hindsight limit (perfect information), which no policy can exceed.",
+            f"`{PAPER}` is the paper's method and settings with each expectation over next states "
+            f"taken over several draws of the model; `{STORED}`, as in the paper, takes the stored "
+            f"next state for it. `{OURS}` is our default.",
             "## ILBO against tf-mdp",
             _duels(study),
             "Factor: tf-mdp's episodes over ILBO's to reach tf-mdp's mean at its end (best so "
@@ -59,6 +63,15 @@ def report(study: Study) -> str:
 
 def _learners(study: Study, problem: str) -> list[Arm]:
     return study.select("ilbo", "through-time", problem=problem)
+
+
+def _shown(study: Study, problem: str, architecture: str) -> list[Arm]:
+    """The learners of one architecture, without the paper's stored sample."""
+    return [
+        arm
+        for arm in _learners(study, problem)
+        if study.architecture(arm) == architecture and arm.label != STORED
+    ]
 
 
 def _ends(study: Study) -> str:
@@ -93,12 +106,12 @@ def _together(study: Study) -> str:
 def _duels(study: Study) -> str:
     rows = []
     for problem, architecture in itertools.product(study.scale.problems, study.scale.architectures):
-        ours, *theirs = (
-            arm for arm in _learners(study, problem) if study.architecture(arm) == architecture
-        )
-        for arm in theirs:
-            rows.append([problem, architecture, arm.label, *_duel(study, ours, arm)])
-    columns = ["problem", "architecture", "against", "its mean at the end", "ILBO is there after"]
+        here = _shown(study, problem, architecture)
+        ours, theirs = ([a for a in here if a.planner == p] for p in ("ilbo", "through-time"))
+        for first, second in itertools.product(ours, theirs):
+            names = f"{first.label}, {architecture}", second.label
+            rows.append([problem, *names, *_duel(study, first, second)])
+    columns = ["problem", "planner", "against", "its mean at the end", "is there after"]
     columns += ["factor", "ahead", "spread, ILBO : it"]
     return markdown_table(columns, rows)
 
@@ -148,6 +161,7 @@ def sample_table(study: Study) -> str:
 
 def _figure(study: Study) -> Figure:
     from ilbo.experiments.drawing import (
+        COLORS,
         HAND_STYLE,
         LIMIT_STYLE,
         common_grid,
@@ -156,23 +170,22 @@ def _figure(study: Study) -> Figure:
         legend_under,
         mean_with_band,
         reward_axis,
-        style,
     )
     from ilbo.plots.canvas import dress, new_figure
 
-    problems = study.scale.problems
-    figure = new_figure(max(5.4, 3.9 * len(problems)), 3.9)
+    problems, architectures = study.scale.problems, list(study.scale.architectures)
+    figure = new_figure(max(5.4, 3.9 * len(problems)), 3.4 * len(architectures))
+    panels = figure.subplots(len(architectures), len(problems), squeeze=False)
     handles = {}
-    for ax, problem in zip(
-        figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True
+    for (row, architecture), (column, problem) in itertools.product(
+        enumerate(architectures), enumerate(problems)
     ):
-        seen = []
-        for arm in _learners(study, problem):
+        ax, seen = panels[row, column], []
+        for arm in _shown(study, problem, architecture):
             episodes, values = common_grid(study.of(arm), "best")
-            look = style(study, arm)
+            look = {"color": COLORS[arm.label], "lw": 1.7}
             mean_with_band(ax, episodes, values, **look)
-            label = f"{arm.label}, {study.architecture(arm)}"
-            handles[label] = legend_entry(label, **look)
+            handles[arm.label] = legend_entry(arm.label, **look)
             seen += [values.mean(axis=0).min(), values.mean(axis=0).max()]
         for planner, look in (("hindsight", LIMIT_STYLE), ("heuristic", HAND_STYLE)):
             level = study.yardstick(planner, problem).final
@@ -180,7 +193,8 @@ def _figure(study: Study) -> Figure:
             ax.axhline(-level, **look)
             handles[label] = legend_entry(label, **look)
             seen.append(level)
-        dress(ax, problem, "training episodes", "total reward" if problem == problems[0] else "")
+        y = "total reward" if column == 0 else ""
+        dress(ax, f"{problem}, {architecture}", "training episodes", y)
         episodes_axis(ax)
         reward_axis(ax, seen)
     legend_under(figure, list(handles.values()))

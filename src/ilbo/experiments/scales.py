@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ilbo.experiments.arms import Arm
+from ilbo.experiments.starts import starts_of
+from ilbo.planning.config import ILBO
+from ilbo.planning.estimators.score import Score
 
 ScaleName = Literal["smoke", "small", "paper"]
+PAPER, OURS = "ILBO, paper", "ILBO, ours"
+STORED = "ILBO, paper, one stored sample"
+TF_MDP, TUNED = "tf-mdp", "tf-mdp, tuned"
 
 
 @dataclass(frozen=True)
@@ -21,8 +27,10 @@ class Scale:
     """The problem of the experiment on stability."""
     architectures: Mapping[str, tuple[int, ...]]
     """Hidden layers by the name of the architecture, the main one last."""
-    ilbo: Mapping[str, Any]
-    """Settings of ILBO other than its defaults."""
+    paper: Mapping[str, Any]
+    """Settings of the paper's method other than those of `ILBO.paper`."""
+    ours: Mapping[str, Any]
+    """Settings of our method other than its defaults."""
     through_time: Mapping[str, Any]
     """Settings of tf-mdp's method other than its defaults."""
     tuned: Mapping[str, Any]
@@ -34,6 +42,8 @@ class Scale:
     small_batch_epochs: int
     depths: tuple[int, ...]
     """Depths of value expansion that are compared."""
+    new_starts: int
+    """Start states that policies are tried from without retraining."""
     ascent: int
     """Steps of the ascent to the hindsight limit."""
     search: int
@@ -46,31 +56,54 @@ class Scale:
         """Name of the main architecture."""
         return list(self.architectures)[-1]
 
-    def ilbo_arm(self, problem: str, architecture: str, **options: Any) -> Arm:
-        settings = {"layers": list(self.architectures[architecture]), **self.ilbo}
-        return Arm("ILBO", problem, "ilbo", settings, fresh=self.fresh, **options)
+    def paper_arm(self, problem: str, architecture: str) -> Arm:
+        """The paper's method."""
+        return self._ilbo_arm(PAPER, problem, architecture, ILBO.paper(**self.paper))
 
-    def through_time_arm(self, problem: str, architecture: str, **options: Any) -> Arm:
+    def stored_arm(self, problem: str) -> Arm:
+        """The same with the paper's single stored sample of each expectation."""
+        stored = Score(draws=1, next_states="stored", baseline="value")
+        settings = ILBO.paper(**self.paper, estimator=stored)
+        return self._ilbo_arm(STORED, problem, self.main, settings)
+
+    def our_arm(self, problem: str, architecture: str) -> Arm:
+        """Our method by its default settings."""
+        return self._ilbo_arm(OURS, problem, architecture, ILBO(**self.ours))
+
+    def _ilbo_arm(self, label: str, problem: str, architecture: str, settings: ILBO) -> Arm:
+        # Each is evaluated from new starts whichever experiment asks, so that it is trained once.
+        layers = list(self.architectures[architecture])
+        starts = starts_of(problem, self.new_starts) if architecture == self.main else []
+        return Arm(
+            label,
+            problem,
+            "ilbo",
+            {**settings.to_dict(), "layers": layers},
+            test_starts=tuple(starts),
+            fresh=self.fresh,
+        )
+
+    def through_time_arm(self, problem: str, architecture: str) -> Arm:
         settings = {"layers": list(self.architectures[architecture]), **self.through_time}
-        return Arm("tf-mdp", problem, "through-time", settings, fresh=self.fresh, **options)
+        return Arm(TF_MDP, problem, "through-time", settings, fresh=self.fresh)
 
     def tuned_arm(self, problem: str, architecture: str) -> Arm:
         settings = {"layers": list(self.architectures[architecture]), **self.tuned}
-        return Arm("tf-mdp, tuned", problem, "through-time", settings, fresh=self.fresh)
+        return Arm(TUNED, problem, "through-time", settings, fresh=self.fresh)
 
-    def yardsticks(self, problem: str, **options: Any) -> list[Arm]:
+    def yardsticks(self, problem: str, start: tuple[float, ...] | None = None) -> list[Arm]:
         """Baselines without training: the limit, an open-loop plan, a hand-written controller."""
         limit = {"steps": self.ascent, "rounds": self.search}
         return [
-            Arm("hindsight limit", problem, "hindsight", limit, fresh=self.fresh, **options),
-            Arm("straight-line plan", problem, "straight-line", fresh=self.fresh, **options),
-            Arm("hand-written", problem, "heuristic", fresh=self.fresh, **options),
+            Arm("hindsight limit", problem, "hindsight", limit, start, fresh=self.fresh),
+            Arm("straight-line plan", problem, "straight-line", start=start, fresh=self.fresh),
+            Arm("hand-written", problem, "heuristic", start=start, fresh=self.fresh),
         ]
 
 
 PAPER_PROBLEMS = ("navigation-3", "hvac-6", "reservoir-20")
 PAPER_ARCHITECTURES = {"1 layer": (2048,), "4 layers": (256, 128, 64, 32)}
-TUNED: dict[str, Any] = {
+TUNED_SETTINGS: dict[str, Any] = {
     "epochs": 600,
     "batch": 16,
     "optimizer": "adam",
@@ -79,21 +112,23 @@ TUNED: dict[str, Any] = {
     "evaluate_every": 10,
 }
 
+SMOKE: dict[str, Any] = {
+    "episodes": 6,
+    "evaluate_every": 2,
+    "policy_batch": 4,
+    "critic_batch": 8,
+    "test_episodes": 8,
+    "guard": 4,
+}
+
 SCALES: dict[ScaleName, Scale] = {
     "smoke": Scale(
         name="smoke",
         problems=("navigation-3",),
         stability_problem="navigation-3",
         architectures={"1 layer": (16,), "2 layers": (8, 8)},
-        ilbo={
-            "episodes": 6,
-            "evaluate_every": 2,
-            "depth": 2,
-            "window": 2,
-            "policy_batch": 4,
-            "critic_batch": 8,
-            "test_episodes": 8,
-        },
+        paper={**SMOKE, "draws": 2},
+        ours={**SMOKE, "depth": 2, "window": 2},
         through_time={"epochs": 4, "batch": 8, "evaluate_every": 1, "test_episodes": 8},
         tuned={
             "epochs": 8,
@@ -108,6 +143,7 @@ SCALES: dict[ScaleName, Scale] = {
         small_batches=(2,),
         small_batch_epochs=8,
         depths=(1, 2),
+        new_starts=2,
         ascent=20,
         search=1,
         fresh=32,
@@ -117,16 +153,18 @@ SCALES: dict[ScaleName, Scale] = {
         problems=PAPER_PROBLEMS,
         stability_problem="reservoir-20",
         architectures=PAPER_ARCHITECTURES,
-        ilbo={"episodes": 500, "evaluate_every": 10},
+        paper={"episodes": 500, "evaluate_every": 10},
+        ours={"episodes": 500, "evaluate_every": 10},
         through_time={"epochs": 200, "batch": 256, "evaluate_every": 5},
-        tuned=TUNED,
+        tuned=TUNED_SETTINGS,
         grid_epochs=(50, 100, 200, 300),
         grid_batches=(64, 128, 256),
         small_batches=(8, 16),
         small_batch_epochs=600,
         depths=(1, 2, 4, 8, 16),
-        ascent=600,
-        search=20,
+        new_starts=10,
+        ascent=200,
+        search=2,
         fresh=2048,
     ),
     "paper": Scale(
@@ -134,16 +172,18 @@ SCALES: dict[ScaleName, Scale] = {
         problems=PAPER_PROBLEMS,
         stability_problem="reservoir-20",
         architectures=PAPER_ARCHITECTURES,
-        ilbo={"episodes": 5_000, "evaluate_every": 25},
+        paper={"episodes": 5_000, "evaluate_every": 25},
+        ours={"episodes": 5_000, "evaluate_every": 25},
         through_time={"epochs": 200, "batch": 256, "evaluate_every": 2},
-        tuned=TUNED,
+        tuned=TUNED_SETTINGS,
         grid_epochs=(50, 100, 200, 300),
         grid_batches=(64, 128, 256),
         small_batches=(8, 16),
         small_batch_epochs=600,
         depths=(1, 2, 4, 8, 16),
-        ascent=1_000,
-        search=40,
+        new_starts=10,
+        ascent=600,
+        search=20,
         fresh=2048,
     ),
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ilbo.experiments.arms import Arm, Result
-from ilbo.experiments.scales import Scale
+from ilbo.experiments.scales import OURS, PAPER, TF_MDP, TUNED, Scale
 from ilbo.experiments.statistics import largest_drop, mean, probability_of_improvement
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
@@ -26,7 +27,7 @@ def arms(scale: Scale) -> list[Arm]:
     return [
         make(problem, architecture)
         for architecture in scale.architectures
-        for make in (scale.ilbo_arm, scale.through_time_arm)
+        for make in (scale.paper_arm, scale.our_arm, scale.through_time_arm)
     ] + [scale.tuned_arm(problem, scale.main)]
 
 
@@ -82,28 +83,37 @@ def report(study: Study) -> str:
 
 def _comparison(study: Study) -> str:
     main = [arm for arm in study.arms if study.architecture(arm) == study.scale.main]
-    ours, *others = ([-largest_drop(late_tests(run)) for run in study.of(arm)] for arm in main)
-    lines = []
-    for arm, theirs in zip(main[1:], others, strict=True):
-        chance = probability_of_improvement(ours, theirs)
-        lines.append(
-            f"Probability that ILBO's largest drop in the second half is smaller than that of "
-            f"{arm.label}: {chance} ({study.scale.main})."
-        )
-    return "\n\n".join(lines)
+    drops = {arm.label: [-largest_drop(late_tests(run)) for run in study.of(arm)] for arm in main}
+    ours, theirs = ([a for a in main if a.planner == p] for p in ("ilbo", "through-time"))
+    rows = [
+        [
+            first.label,
+            second.label,
+            str(probability_of_improvement(drops[first.label], drops[second.label])),
+        ]
+        for first, second in itertools.product(ours, theirs)
+    ]
+    sentence = (
+        "How likely the largest drop in the second half of a run of the first is smaller than that "
+        f"of a run of the second, {study.scale.main}:"
+    )
+    columns = ["planner", "against", "probability"]
+    return f"{sentence}\n\n{markdown_table(columns, rows)}"
 
 
 def _figure(study: Study) -> Figure:
     from ilbo.experiments.drawing import COLORS, reward_axis
     from ilbo.plots.canvas import dress, new_figure
 
-    figure = new_figure(9.6, 3.4 * len(study.scale.architectures))
-    panels = figure.subplots(len(study.scale.architectures), 2, squeeze=False, sharey="row")
-    for row, architecture in zip(panels, study.scale.architectures, strict=True):
+    columns = {PAPER: 0, OURS: 1, TF_MDP: 2, TUNED: 2}
+    architectures = study.scale.architectures
+    figure = new_figure(11.7, 3.4 * len(architectures))
+    panels = figure.subplots(len(architectures), 3, squeeze=False, sharey="row")
+    for row, architecture in zip(panels, architectures, strict=True):
         chosen = [arm for arm in study.arms if study.architecture(arm) == architecture]
         seen = [value for arm in chosen for run in study.of(arm) for value in run.current]
         for arm in chosen:
-            ax = row[0 if arm.planner == "ilbo" else 1]
+            ax = row[columns[arm.label]]
             for i, run in enumerate(study.of(arm)):
                 share = np.array(run.episodes) / run.episodes[-1] * 100
                 episodes = f"{run.episodes[-1]:,} episodes"
@@ -112,12 +122,12 @@ def _figure(study: Study) -> Figure:
                     share, -np.array(run.current), color=COLORS[arm.label], lw=0.9, alpha=0.75,
                     label=label,
                 )  # fmt: skip
-        for ax, name in zip(row, ("ILBO", "tf-mdp"), strict=True):
+        for ax, name in zip(row, (PAPER, OURS, TF_MDP), strict=True):
             dress(
                 ax,
                 f"{study.arms[0].problem}, {name}, {architecture}",
                 "share of training, %",
-                "total reward" if name == "ILBO" else "",
+                "total reward" if name == PAPER else "",
             )
             reward_axis(ax, seen)
             ax.legend(frameon=False, fontsize=8, loc="lower right")

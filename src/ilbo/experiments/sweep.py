@@ -30,13 +30,13 @@ def reproduce(
 ) -> Path:
     """Runs an experiment and writes data, figure and table; returns the folder.
 
-    What the folder holds of the same experiment already is not run again, so an interrupted sweep
-    goes on where it stopped.
+    What the folder holds already, of this experiment or of another, is not run again: an
+    interrupted sweep goes on where it stopped, and what several experiments need is trained once.
 
     Args:
         name: The experiment, one of `ilbo.experiments.NAMES`.
         scale: Its size.
-        out: The folder; NAME-SCALE in the folder `reproduced` if None.
+        out: The folder, of any experiments at this scale; SCALE in the folder `reproduced` if None.
         seeds: Runs of each arm; the experiment's own number if None.
         engine: Where it runs.
         address: Of the Ray cluster; that of this machine if None.
@@ -48,7 +48,7 @@ def reproduce(
     if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
         raise UserError(f"The number of seeds must be from 1 to {MOST_SEEDS:,}, got {seeds}.")
     count = experiment.SEEDS[scale] if seeds is None else seeds
-    folder = ExperimentFolder.open(out or Path("reproduced") / f"{name}-{scale}", name, scale)
+    folder = ExperimentFolder.open(out or Path("reproduced") / scale, scale)
     arms = experiment.arms(SCALES[scale])
     sweep(arms, count, folder, engine, address, say)
     runs = {arm.key: folder.results(arm, seeds_of(arm, count)) for arm in arms}
