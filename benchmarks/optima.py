@@ -12,7 +12,7 @@ a problem, with where it comes from, one training seed, or a bound. A line that 
 again. Work is done by a process for each core; one that trains several seeds compiles once.
 Settings are the default ones; where the horizon is the problem's own, policies that see the time
 left are trained as well. Ours and the best policy are judged on the same fresh episodes. Bounds are
-those of the policy of seed 0.
+those of the best policy where it can be written down, else of ours of seed 0.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ LEAST_STEPS = 10_000
 """Training takes the default of 500 episodes, or more where these are short: so many steps."""
 SEES = ("state", "time-left")
 """What policies see."""
+GRIDS = ("lead-time", "navigation-3", "pendulum")
+"""Whose best policy takes minutes to find."""
 WHATS = ("optimum", *SEES, "bound")
 
 
@@ -101,9 +103,10 @@ def planned(known: Known, sees: str, seed: int) -> Any:
     return ilbo.plan(known.problem, config, seed=seed, episodes=episodes)
 
 
-def bounded(known: Known) -> dict[str, Any]:
-    """What `ilbo.bound` says of our policy: it must not lie below the optimum."""
-    policy = planned(known, "state", 0).policy
+def bounded(name: str, known: Known) -> dict[str, Any]:
+    """What `ilbo.bound` says of the best policy, or of ours: it must not lie below the optimum."""
+    best = None if name in GRIDS else known.truth().policy
+    policy = planned(known, "state", 0).policy if best is None else best
     began = time.time()
     found = ilbo.bound(known.judge, policy, 0)
     line = {"value": found.mean, "gap": found.gap, "standard_error": found.standard_error}
@@ -125,7 +128,7 @@ def work(name: str, what: str, seeds: list[int]) -> None:
         if what == "optimum":
             line |= exact(known)
         elif what == "bound":
-            line |= bounded(known)
+            line |= bounded(name, known)
         else:
             line |= {"seed": seed} | trained(known, what, seed)
         print(json.dumps(line | origin), flush=True)

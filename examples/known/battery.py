@@ -57,4 +57,5 @@ def battery() -> Known:
         region=([0.0, 0.0], [CAPACITY, len(PRICES) - 1.0]),
         domain=([0.0, 0.0], [CAPACITY, float(len(PRICES))]),
     )
-    return Known(problem, lambda: Truth(float(best_trades() @ PRICES), "linear program"))
+    value = float(best_trades() @ PRICES)
+    return Known(problem, lambda: Truth(value, "linear program"), episodes=16)

@@ -45,7 +45,7 @@ def cake() -> Known:
 
     share = 1 - DISCOUNT
     optimum = float(np.log(share) + DISCOUNT / share * np.log(DISCOUNT)) / share
-    return Known(make(STEPS), lambda: Truth(optimum, "closed form", Eat()), make(JUDGED))
+    return Known(make(STEPS), lambda: Truth(optimum, "closed form", Eat()), make(JUDGED), 16)
 
 
 class Merton(ilbo.Model):

@@ -56,7 +56,7 @@ def stock() -> Known:
     a_step = (HOLDING * level**2 + OWED * (DEMAND - level) ** 2) / (2 * DEMAND)
     a_step += PRICE * (1 - DISCOUNT) * level + DISCOUNT * PRICE * DEMAND / 2
     truth = Truth(PRICE * 10 - a_step / (1 - DISCOUNT), "closed form", UpTo(level))
-    return Known(make(STEPS), lambda: truth, make(JUDGED))
+    return Known(make(STEPS), lambda: truth, make(JUDGED), 4096)
 
 
 class LeadTime(ilbo.Model):

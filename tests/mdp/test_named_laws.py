@@ -144,6 +144,23 @@ def test_chain_moves_as_its_matrix_says():
         assert float(turn.step(jnp.array(1.0), jnp.array(0.5), season)) == wanted
 
 
+def test_quadrature_of_a_chain_has_the_chances_of_its_matrix():
+    matrices = np.array([[[0.9, 0.1], [0.3, 0.7]], [[0.2, 0.8], [0.5, 0.5]]])
+    chain = ilbo.MarkovChain(matrices)
+    nodes, weights = ilbo.Product([chain.law, ilbo.Discrete([1.0, 2.0])]).quadrature(3)
+    for season in (0, 1):
+        for place in (0, 1):
+            step = jax.vmap(lambda u, s=season, p=place: chain.step(jnp.array(float(p)), u, s))
+            moved = np.asarray(step(jnp.asarray(nodes[:, 0], jnp.float32)))
+            np.testing.assert_allclose(weights @ moved, matrices[season, place, 1], atol=1e-6)
+
+
+def test_quadrature_of_too_many_rows_is_refused():
+    law = ilbo.Seasonal([ilbo.Empirical(np.arange(30.0)[:, None])] * 12)
+    with pytest.raises(ilbo.UserError, match="too many nodes"):
+        law.quadrature(3)
+
+
 def test_each_season_has_its_own_law():
     law = ilbo.Seasonal([ilbo.Empirical([[i, 10 * i]]) for i in range(4)])
     noise = law.sample(jax.random.key(0), (3,))

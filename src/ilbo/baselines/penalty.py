@@ -33,7 +33,7 @@ from ilbo.mdp.simulate import PolicyFunction, as_key, simulate
 Value = Callable[[State, Int[Array, ""]], Float[Array, ""]]
 """(state [n], steps left) → what can still be earned."""
 
-NODES = 256
+NODES = 64
 """Most points of a quadrature; where it would have more, the expectation is over draws."""
 DRAWS = 32
 """Of noise, for that expectation."""
@@ -291,6 +291,8 @@ def expectation(
         if points < 3:
             return None, None
         nodes, weights = law.quadrature(points)
+        if len(weights) > NODES:
+            return None, None
     except UserError:
         return None, None
     return jnp.asarray(nodes, jnp.float32), jnp.asarray(weights, jnp.float32)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ilbo.errors import UserError
-from ilbo.mdp.laws.law import Law
+from ilbo.mdp.laws.law import Law, Rule
 from ilbo.mdp.laws.product import Product
 from ilbo.mdp.laws.standard import Uniform
 
@@ -68,7 +68,7 @@ class MarkovChain(eqx.Module):
     @property
     def law(self) -> Law:
         """The noise of one step: uniform on [0, 1]."""
-        return Uniform(1)
+        return Moves(1, np.unique(np.append(np.asarray(self.upto, float).ravel(), [0.0, 1.0])))
 
     @property
     def places(self) -> int:
@@ -88,6 +88,16 @@ class MarkovChain(eqx.Module):
 
     def _index(self, place: Float[Array, ""]) -> Int[Array, ""]:
         return jnp.clip(_whole(place), 0, self.places - 1)
+
+
+class Moves(Uniform):
+    """Uniform on [0, 1], of which only matters between which ends it lies."""
+
+    ends: np.ndarray
+
+    def rules(self, points: int) -> list[Rule]:
+        """Exact for a chain's steps, whatever the number of points."""
+        return [((self.ends[1:] + self.ends[:-1]) / 2, np.diff(self.ends))]
 
 
 class Seasonal(Product):

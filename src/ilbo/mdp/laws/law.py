@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -69,6 +70,8 @@ class Law(eqx.Module):
 
 def side_by_side(rules: Sequence[Rule]) -> Rule:
     """The quadrature of independent parts, each with nodes [q, part] and weights [q]."""
+    if math.prod(len(weights) for _, weights in rules) > MOST_NODES:
+        raise UserError(f"A quadrature has too many nodes: at most {MOST_NODES:,} are allowed.")
     nodes, weights = np.zeros((1, 0)), np.ones(1)
     for more, their_weights in rules:
         nodes = np.concatenate(
