@@ -42,6 +42,8 @@ def pair(model: ilbo.Model | None = None, **changes) -> ilbo.Problem:
         ({"initial_state": "ab"}, "'ab' is not a list of numbers"),
         ({"horizon": 5.5}, "horizon must be a whole number; it is 5.5"),
         ({"horizon": "5"}, "horizon must be a whole number; it is '5'"),
+        ({"horizon": 10**30}, "horizon must be at most 2,147,483,647"),
+        ({"initial_state": [1e300, 0.0]}, "initial state has a number that is not finite"),
         ({"discount": None}, "discount None is no number"),
         ({"state_names": "ab"}, "state_names is the text 'ab'; it must be a list of 2"),
         ({"action_units": "kW"}, "action_units is the text 'kW'"),
@@ -80,6 +82,29 @@ class Flipped(Pair):
 def test_bounds_the_wrong_way_round():
     with pytest.raises(ilbo.UserError, match="a1 a lowest value of 1 and a highest of -1"):
         pair(Flipped())
+
+
+def returning(method, what):
+    """A model one of whose methods returns something of its own."""
+    return type("Odd", (Pair,), {method: lambda self, state, *rest: what(state)})()
+
+
+@pytest.mark.parametrize(
+    ("method", "what", "said"),
+    [
+        ("transition", jnp.int32, "transition returns the type int32"),
+        ("transition", lambda state: state > 0, "transition returns the type bool"),
+        ("transition", lambda state: state * 1j, "transition returns the type complex"),
+        ("transition", lambda state: [state[0], 0.0], "transition gives a list where an array"),
+        ("transition", np.asarray, "gives it to a function of NumPy's"),
+        ("reward", lambda state: 1j, "reward returns a complex number"),
+        ("bounds", lambda state: ([0.0, 0.0], [1.0, 1.0]), "bounds gives a list where an array"),
+        ("bounds", lambda state: (np.full(2, np.inf),) * 2, "no number lies between"),
+    ],
+)
+def test_what_a_model_returns_that_planning_cannot_use(method, what, said):
+    with pytest.raises(ilbo.UserError, match=said):
+        pair(returning(method, what))
 
 
 class Beyond(Pair):

@@ -234,3 +234,21 @@ def test_a_policy_that_is_not_finite_is_never_selected(guard):
     held, current = select(trainer, good, broken, TEST)
     jax.tree.map(np.testing.assert_array_equal, held, good)
     assert np.isfinite(current)
+
+
+class Still(Scalar):
+    def transition(self, state, action, noise):
+        return state
+
+
+class Empty(Still):
+    def bounds(self, state):
+        return jnp.zeros(0), jnp.zeros(0)
+
+
+@pytest.mark.parametrize(("states", "what"), [([0.0], "action"), ([], "state")])
+def test_without_a_component_there_is_nothing_to_plan(states, what):
+    model = Empty() if states else Still()
+    problem = ilbo.Problem(model, name="e", initial_state=states, horizon=2, region=(-1.0, 1.0))
+    with pytest.raises(ilbo.UserError, match=f"The {what} of e has no component"):
+        ILBOTrainer.of(problem, tiny_runs.CONFIG, episodes=4)

@@ -1,5 +1,6 @@
 """Problems in Python files: found by name, refused in a sentence, and run only when named."""
 
+import os
 import sys
 
 import model_files
@@ -100,7 +101,7 @@ def test_arguments_that_make_no_sense_are_refused(texts, wanted):
 
 def test_what_cannot_be_found_is_told_in_a_sentence(file, tmp_path):
     assert refusal(f"{tmp_path}/no.py:problem") == f"There is no file '{tmp_path}/no.py'."
-    assert "Cannot read" in refusal(f"{own_folder(tmp_path)}:problem")
+    assert "is not a plain file" in refusal(f"{own_folder(tmp_path)}:problem")
     assert "did you mean 'problem'?" in refusal(f"{file}:problme")
     assert "it has: make, problem." in refusal(f"{file}:xyzxyz")
     assert "Say which problem" in refusal(str(file))
@@ -138,6 +139,7 @@ def test_arguments_of_a_function_are_checked(file):
         ("import not_there_at_all\n", ":1 fails: ModuleNotFoundError: No module named"),
         ("import sys\nsys.exit('bye')\n", ":2 fails: SystemExit: bye."),
         ("raise ValueError\n", ":1 fails: ValueError."),
+        ("raise BaseException('all')\n", ":1 fails: BaseException: all."),
         ("def deep():\n    raise ValueError('a\\nb')\n\ndeep()\n", ":2 fails: ValueError: a."),
         ("import ilbo\nilbo.make('navigation-4')\n", ":2: There is no problem 'navigation-4'"),
     ],
@@ -145,6 +147,11 @@ def test_arguments_of_a_function_are_checked(file):
 def test_an_error_in_the_file_is_a_sentence_with_file_and_line(file, text, wanted):
     model_files.write(file, text)
     assert f"{file}{wanted}" in refusal(f"{file}:problem")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.py")
+    assert "is not a plain file" in refusal(f"{tmp_path}/pipe.py:problem")
 
 
 def test_an_error_of_the_function_is_a_sentence_with_file_and_line(file):

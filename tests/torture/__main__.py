@@ -83,7 +83,7 @@ def torture(args, log, workplace):
     cache = os.environ.get("TORTURE_CACHE") or str(workplace / "cache")
     os.environ |= {"XDG_CACHE_HOME": cache, "JAX_PLATFORMS": "cpu", "COLUMNS": "100"}
     os.environ |= {"PJRT_NPROC": "1"}
-    from torture import children, faults, inputs
+    from torture import children, faults, inputs, runs
 
     children.load()
 
@@ -98,8 +98,7 @@ def torture(args, log, workplace):
         if (numbers := left(kind, count))
     ]
     mutated = [(kind, left(kind, count)) for kind, count in inputs.COUNTS.items() if args.inputs]
-    for _, scenario, _, _ in faulty:
-        scenario.prepare(workplace)
+    runs.prepare({scenario.name: scenario for _, scenario, _, _ in faulty}.values(), workplace)
     if any(numbers for kind, numbers in mutated if kind == "StableHLO files"):
         children.export(workplace, inputs.FOLDERS / "finished")
 

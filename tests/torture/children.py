@@ -33,8 +33,8 @@ class Ended(NamedTuple):
 def load():
     """Imports all that commands import, and starts nothing; leaves out what is not tested here.
 
-    Pictures are written, but not drawn, and a command line is parsed once: of the 2 s of a small
-    run these took two thirds.
+    Pictures are written, but not drawn; simple policies are not evaluated for comparison; and a
+    command line is parsed once. Of a small run's time these took two thirds.
     """
     from ilbo.cli.main import COMMANDS
 
@@ -52,11 +52,14 @@ def load():
     for name in modules:
         importlib.import_module(name)
     from ilbo.cli import main
-    from ilbo.plots import canvas
-    from ilbo.runs import results
+    from ilbo.plots import canvas, pictures
+    from ilbo.runs import finish, results
 
     results.FRESH_EPISODES = FEW
     results.evaluate_fresh.__defaults__ = (FEW,)
+    finish.yardsticks = results.yardsticks = lambda *_: {}
+    for draw in ("draw_trajectories", "draw_learning_curve"):
+        setattr(pictures, draw, lambda *_, **__: None)
     canvas._save_png = lambda _, path: Image.effect_noise((64, 64), 50.0).save(path, "png")
     parse = functools.cache(main.parse)
     main.parse = lambda name, arguments: parse(name, tuple(arguments))

@@ -163,6 +163,7 @@ OUTSIDE = (
     "/metrics/..%2f..%2fetc",
     "/picture/../0",
     "/metrics/0123456789abcdef",
+    "/runs?" + "a=1&" * 9,
 )
 
 

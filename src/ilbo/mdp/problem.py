@@ -39,6 +39,8 @@ class Origin(NamedTuple):
 
 
 PYTHON = Origin()
+LONGEST = 2**31 - 1
+"""Steps of an episode: the time is a number of 32 bits."""
 
 
 class Problem(eqx.Module):
@@ -111,6 +113,8 @@ class Problem(eqx.Module):
         self.region_is_guessed = region_is_guessed
         if self.horizon < 1:
             raise UserError(f"Problem {name!r}: the horizon must be at least 1, got {horizon}.")
+        if self.horizon > LONGEST:
+            raise UserError(f"Problem {name!r}: the horizon must be at most {LONGEST:,}.")
         if not 0 < self.discount <= 1:
             raise UserError(f"Problem {name!r}: the discount must be in (0, 1], got {discount}.")
         actions = _check_shapes(model, start, name)
@@ -231,7 +235,8 @@ def _no_model(given: Any) -> str:
 
 def _vector(given: Any, name: str) -> Array:
     try:
-        return jnp.asarray(np.asarray(given, np.float32))
+        with np.errstate(over="ignore"):  # what is too large for 32 bits is told of below
+            return jnp.asarray(np.asarray(given, np.float32))
     except (TypeError, ValueError):
         raise UserError(
             f"Problem {name!r}: the initial state {given!r} is not a list of numbers."
@@ -282,12 +287,13 @@ def _check_shapes(model: Model, state: State, name: str) -> int:
             f"for example `law = ilbo.Gaussian({state.size})`."
         )
 
-    def step(key: Key[Array, ""], time: Array) -> tuple[Array, Array, Array, Array]:
+    def step(key: Key[Array, ""], time: Array, state: State) -> tuple[Array, Array, Array, Array]:
         now = model.at(time)
         low, high = now.bounds(state)
-        low, high = jnp.asarray(low), jnp.asarray(high)
+        low, high = _array(low, "bounds", name), _array(high, "bounds", name)
         action = jnp.where(jnp.isfinite(low), low, jnp.where(jnp.isfinite(high), high, 0.0))
-        next_state = jnp.asarray(now.transition(state, action, model.noise(key)))
+        next_state = now.transition(state, action, model.noise(key))
+        next_state = _array(next_state, "transition", name)
         return low, high, next_state, jnp.asarray(now.reward(state, action, next_state))
 
     try:
@@ -295,6 +301,7 @@ def _check_shapes(model: Model, state: State, name: str) -> int:
             step,
             jax.eval_shape(lambda: jax.random.key(0)),
             jax.ShapeDtypeStruct((), jnp.int32),
+            state,
         )
     except UserError:
         raise
@@ -325,7 +332,24 @@ def _check_shapes(model: Model, state: State, name: str) -> int:
         )
     if reward.shape != ():
         raise UserError(f"Problem {name!r}: reward must be a scalar, got shape {reward.shape}.")
+    if not jnp.issubdtype(next_state.dtype, jnp.floating):
+        raise UserError(
+            f"Problem {name!r}: transition returns the type {next_state.dtype}: planning "
+            "differentiates it, so it must return real numbers, such as by `.astype(float)`."
+        )
+    if jnp.issubdtype(reward.dtype, jnp.complexfloating):
+        raise UserError(f"Problem {name!r}: reward returns a complex number; it must be real.")
     return low.shape[0]
+
+
+def _array(given: Any, what: str, name: str) -> Array:
+    """Lists are no arrays where the model is called later: `[1.0] ** 2` is an error."""
+    if isinstance(given, list | tuple):
+        raise UserError(
+            f"Problem {name!r}: {what} gives a {type(given).__name__} where an array is needed: "
+            "use jnp.array([...])."
+        )
+    return jnp.asarray(given)
 
 
 def _check_numbers(problem: Problem) -> None:
@@ -340,10 +364,12 @@ def _check_numbers(problem: Problem) -> None:
                 f"outside the {what} [{bottom[i]:g}, {top[i]:g}]: the {what} must hold the start."
             )
     low, high = (np.asarray(bound) for bound in model.bounds(problem.initial_state))
-    for i in np.flatnonzero(~(low <= high))[:1]:
+    possible = (low <= high) & (low < np.inf) & (high > -np.inf)
+    for i in np.flatnonzero(~possible)[:1]:
         raise UserError(
             f"Problem {name!r}: at the initial state, bounds gives {problem.action_names[i]} a "
-            f"lowest value of {low[i]:g} and a highest of {high[i]:g}: the lowest must come first."
+            f"lowest value of {low[i]:g} and a highest of {high[i]:g}: no number lies between; the "
+            "lowest must come first."
         )
     action = jax.ShapeDtypeStruct(low.shape, jnp.float32)
     noise = jax.ShapeDtypeStruct((model.law.size,), jnp.float32)

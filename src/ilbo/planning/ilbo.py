@@ -56,6 +56,11 @@ class ILBOTrainer(Trainer):
     def of(cls, problem: Problem, config: ILBO, episodes: int) -> ILBOTrainer:
         """For runs of so many episodes."""
         check_not_forked()
+        for size, what in ((problem.state_size, "state"), (problem.action_size, "action")):
+            if size == 0:
+                raise UserError(
+                    f"The {what} of {problem.name} has no component: there is nothing to plan with."
+                )
         config = config.settled(problem.sees_time)
         check_sees_time(problem, config)
         if config.gradient.needs_density:

@@ -76,6 +76,8 @@ def arguments_of(texts: Sequence[str]) -> dict[str, Any]:
 
 def _run_file(where: str) -> Loaded:
     path = Path(os.path.abspath(os.path.expanduser(where)))
+    if path.exists() and not path.is_file():
+        raise UserError(f"{where!r} is not a plain file.")
     try:
         source = path.read_bytes()
         text = source.decode()
@@ -181,7 +183,9 @@ def _in_one_sentence(path: Path | None, where: str) -> Iterator[None]:
     """What the user's code raises, as a sentence that names the file and the line."""
     try:
         yield
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a model of the user's own may raise anything
         at, line = where, _line(error, path)
         if isinstance(error, SyntaxError) and error.filename not in (None, str(path)):
             at, line = str(error.filename), error.lineno

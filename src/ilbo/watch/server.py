@@ -121,7 +121,10 @@ class Handler(BaseHTTPRequestHandler):
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             why = "The address needs the token that `ilbo watch` printed: open it as it stands."
             raise Refused(HTTPStatus.FORBIDDEN, why)
-        return parts, dict(parse_qsl(query, max_num_fields=8))
+        try:
+            return parts, dict(parse_qsl(query, max_num_fields=8))
+        except ValueError:  # of too many
+            raise Refused(HTTPStatus.NOT_FOUND, "There is nothing at this address.") from None
 
     def _answer(self, parts: list[str], query: dict[str, str]) -> tuple[str, bytes]:
         """The type and the body of what is asked for."""
