@@ -36,6 +36,9 @@ from ilbo.runs.results import evaluate_fresh
 from ilbo.storage.environment import environment
 
 PROBLEMS = ("navigation-3", "hvac-6", "reservoir-20")
+ARMS = ("ILBO", "SHAC", "SAC", "TD3", "PPO")
+ON_THE_WAY = (10_000, 50_000)
+"""Transitions after which the table tells the return."""
 TEST_EPISODES = 64
 TESTS = 20
 """Of a model-free run."""
@@ -223,27 +226,35 @@ def finished(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def after(run: dict[str, Any], transitions: int) -> str:
+    """The test return after so many transitions; nothing where the run was over by then."""
+    if run["transitions"] < transitions:
+        return "–"
+    return number(next(point[2] for point in run["curve"] if point[0] >= transitions))
+
+
 def table(path: Path) -> str:
-    """Problem by problem: what each arm earned at the end, and when it had its half-way return."""
+    """Problem by problem: returns on the way, of the first seed, and final ones."""
+    runs = grouped(finished(path), "problem", "arm")
     rows = []
-    for (problem, arm), runs in grouped(finished(path), "problem", "arm").items():
-        curves = [np.array(run["curve"]) for run in runs]
-        middle = [curve[len(curve) // 4] for curve in curves]
-        rows.append(
-            [
-                problem,
-                arm,
-                str(len(runs)),
-                f"{runs[0]['transitions']:,}",
-                number(np.mean([run["model_evaluations"] for run in runs])),
-                mean_and_spread([run["final"] for run in runs]),
-                f"{np.mean([point[2] for point in middle]):,.1f}",
-                f"{np.mean([curve[-1, 1] for curve in curves]):,.0f} s",
-            ]
-        )
+    for problem in PROBLEMS:
+        for arm in ARMS:
+            if found := runs.get((problem, arm)):
+                evaluations = np.mean([run["model_evaluations"] for run in found])
+                seconds = np.mean([run["curve"][-1][1] for run in found])
+                rows.append(
+                    [
+                        *(problem, arm, str(len(found)), f"{found[0]['transitions']:,}"),
+                        f"{evaluations:,.0f}" if evaluations else "–",
+                        *(after(found[0], most) for most in ON_THE_WAY),
+                        mean_and_spread([run["final"] for run in found]),
+                        f"{seconds / 60:,.0f}",
+                    ]
+                )
     columns = [
-        *("problem", "planner", "seeds", "transitions", "further model evaluations"),
-        *("final policy", "after a quarter", "time"),
+        *("problem", "planner", "seeds", "transitions", "further evaluations of the model"),
+        *(f"after {most:,}" for most in ON_THE_WAY),
+        *("final policy", "minutes"),
     ]
     return markdown_table(columns, rows)
 
@@ -251,7 +262,7 @@ def table(path: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS))
-    parser.add_argument("--arms", nargs="+", default=["ILBO", "SHAC", "PPO", "TD3", "SAC"])
+    parser.add_argument("--arms", nargs="+", default=list(ARMS))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--transitions", type=int, default=200_000, help="but for ILBO's")
     parser.add_argument("--out", type=Path, default=Path("model_free.jsonl"))
