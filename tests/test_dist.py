@@ -21,6 +21,7 @@ DATA = (
     "ilbo/watch/page/index.html",
     "ilbo/watch/page/watch.js",
 )
+PLAN = ["plan", "navigation-3", "--episodes", "25"]
 pytestmark = pytest.mark.slow
 
 
@@ -74,7 +75,7 @@ class Machine:
             capture_output=True,
             text=True,
             cwd=self.folder,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder)},
+            env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "WANDB_MODE": "offline"},
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -86,13 +87,17 @@ def test_the_wheel_works_in_an_empty_environment(dist, tmp_path):
     assert "usage: ilbo" in machine.run("ilbo", "--help")
     assert "ilbo 0." in machine.run("python", "-m", "ilbo", "--version")
     assert "rddl" in machine.run("ilbo", "doctor")
-    machine.run("ilbo", "plan", "navigation-3", "--episodes", "25", "--out", "run")
+    machine.run("ilbo", *PLAN, "--out", "run")
     machine.run("ilbo", "report", "run")
+    told = machine.run("python", "-c", "import ilbo.adapters.gym", code=1)
+    assert "pip install 'ilbo[gym]'" in told
     for extra, command in {
         "rddl": ["plan", "rddl:hvac-3"],
         "export": ["export", "run", "--to", "shipped"],
         "onnx": ["export", "run", "--to", "shipped", "--onnx"],
-        "tensorboard": ["plan", "navigation-3", "--episodes", "25", "--log", "tensorboard"],
+        "tensorboard": [*PLAN, "--log", "tensorboard"],
+        "mlflow": [*PLAN, "--log", "mlflow"],
+        "wandb": [*PLAN, "--log", "wandb"],
         "tune": ["tune", "navigation-3"],
         "ray": ["reproduce", "learning-curves", "--on", "ray"],
     }.items():
@@ -104,14 +109,20 @@ def test_the_wheel_works_in_an_empty_environment(dist, tmp_path):
 @pytest.mark.parametrize(
     ("extra", "command"),
     {
-        "rddl": ["plan", "rddl:hvac-3", "--episodes", "25"],
-        "export": ["export", "run", "--to", "shipped"],
-        "onnx": ["export", "run", "--to", "shipped", "--onnx"],
+        "rddl": ["ilbo", "plan", "rddl:hvac-3", "--episodes", "25"],
+        "export": ["ilbo", "export", "run", "--to", "shipped"],
+        "onnx": ["ilbo", "export", "run", "--to", "shipped", "--onnx"],
+        "tensorboard": ["ilbo", *PLAN, "--log", "tensorboard"],
+        "mlflow": ["ilbo", *PLAN, "--log", "mlflow"],
+        "wandb": ["ilbo", *PLAN, "--log", "wandb"],
+        "tune": ["ilbo", "tune", *PLAN[1:], "--trials", "2", "--fresh-seeds", "1"],
+        "gym": ["python", "-c", "import ilbo.adapters.gym"],
+        "ray": ["python", "-c", "import ray, ilbo.experiments.engines"],
     }.items(),
 )
 def test_each_extra_alone(dist, tmp_path, extra, command):
     (wheel,) = dist.glob("*.whl")
     machine = Machine(tmp_path, wheel, f"[{extra}]")
-    if command[0] == "export":
-        machine.run("ilbo", "plan", "navigation-3", "--episodes", "25", "--out", "run")
-    machine.run("ilbo", *command)
+    if "export" in command:
+        machine.run("ilbo", *PLAN, "--out", "run")
+    machine.run(*command)

@@ -8,8 +8,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import tiny_runs
 
-from ilbo.cli.main import COMMANDS, parse
+from ilbo.cli.main import COMMANDS, main, parse
 from ilbo.planning.config import ILBO
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,31 @@ def commands(page: Path) -> list[list[str]]:
 def test_commands_shown_are_such_as_the_command_line_takes(page):
     for _, name, *arguments in commands(page):
         parse(name, arguments)
+
+
+SMALL = {
+    "plan": tiny_runs.FLAGS,
+    "tune": [*tiny_runs.FLAGS, "--trials", "2", "--fresh-seeds", "1"],
+}
+"""What makes a command quick; the last of two equal flags counts."""
+LONG = ("reproduce", "watch")
+"""What serves until it is stopped, or takes hours; both have tests of their own."""
+FIRST = [page for page in PAGES if commands(page)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", FIRST, ids=lambda page: page.name)
+def test_first_commands_of_a_page_run_as_pasted(page, tmp_path, monkeypatch, capfd):
+    """In the order shown, with what earlier ones wrote, in a folder that holds the examples."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    block = next(block for block in blocks(page, "console") if "$ ilbo " in block)
+    for line in block.replace("$ ", "").splitlines():
+        _, name, *arguments = shlex.split(line, comments=True) or ["", "pip"]
+        if name in COMMANDS and name not in LONG:
+            given = [word for word in arguments if word != "--watch"]
+            small = SMALL.get(name, []) if "--resume" not in given else []
+            assert main([name, *given, *small]) == 0, capfd.readouterr().err
 
 
 def test_a_page_shows_every_command():

@@ -1,4 +1,4 @@
-"""What ILBO is measured against: another planner, open-loop plans and the limit of hindsight.
+"""What ILBO is measured against: other planners, open-loop plans and the limit of hindsight.
 
 Names are loaded on first use, so that the settings can be read without JAX.
 """
@@ -11,18 +11,21 @@ from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ilbo.baselines.bounding import Bound, bound
-    from ilbo.baselines.config import ThroughTime
+    from ilbo.baselines.config import SHAC, ThroughTime
     from ilbo.baselines.dynamic import GridPolicy, Optimum, earned, optimum, solve
     from ilbo.baselines.limit import Limit, hindsight
     from ilbo.baselines.open_loop import StraightLine, straight_line
     from ilbo.baselines.penalty import fit_value, penalised_hindsight
+    from ilbo.baselines.shac import SHACTrainer, plan_shac
     from ilbo.baselines.through_time import ThroughTimeTrainer, plan_through_time
 
 __all__ = [
+    "SHAC",
     "Bound",
     "GridPolicy",
     "Limit",
     "Optimum",
+    "SHACTrainer",
     "StraightLine",
     "ThroughTime",
     "ThroughTimeTrainer",
@@ -32,6 +35,7 @@ __all__ = [
     "hindsight",
     "optimum",
     "penalised_hindsight",
+    "plan_shac",
     "plan_through_time",
     "solve",
     "straight_line",
@@ -41,7 +45,7 @@ __getattr__ = on_first_use(
     __name__,
     {
         "bounding": ("Bound", "bound"),
-        "config": ("ThroughTime",),
+        "config": ("SHAC", "ThroughTime"),
         "dynamic": (
             "GridPolicy",
             "Optimum",
@@ -61,6 +65,7 @@ __getattr__ = on_first_use(
             "fit_value",
             "penalised_hindsight",
         ),
+        "shac": ("SHACTrainer", "plan_shac"),
         "through_time": (
             "ThroughTimeTrainer",
             "plan_through_time",

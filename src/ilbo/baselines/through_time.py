@@ -18,11 +18,11 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.baselines.config import ThroughTime
+from ilbo.baselines.steps import not_finite, repeat
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Whole
 from ilbo.mdp.simulate import Trial, discounted_sum, draw_noise, returns, step
-from ilbo.nn.policy import Layers, Maker, Policy
-from ilbo.nn.timed import TimedLayers
+from ilbo.nn.policy import Maker, Policy, plain_maker
 from ilbo.planning.ascent import make_optimizer
 from ilbo.planning.loop import Tell, successive, train
 from ilbo.planning.planner import Planner
@@ -104,9 +104,7 @@ class ThroughTimeTrainer(Trainer):
 
     @property
     def maker(self) -> Maker:
-        """What makes the policy's network: one that sees the time where the model does."""
-        layers, problem = self.config.layers, self.problem
-        return TimedLayers(layers, problem.horizon) if problem.sees_time else Layers(layers)
+        return plain_maker(self.config.layers, self.problem)
 
     def optimizer(self, rate: float | Float[Array, ""]) -> optax.GradientTransformation:
         return make_optimizer(self.config.optimizer, rate)
@@ -146,19 +144,7 @@ class ThroughTimeTrainer(Trainer):
     def segment(
         self, state: ThroughTimeState, most: int, episodes: Int[Array, ""]
     ) -> tuple[ThroughTimeState, Metrics]:
-        epochs = episodes // self.config.batch
-
-        def one(
-            _: Array, carry: tuple[ThroughTimeState, Metrics]
-        ) -> tuple[ThroughTimeState, Metrics]:
-            state, sums = carry
-            state, metrics = self.epoch(state)
-            return state, jax.tree.map(jnp.add, sums, metrics)
-
-        carry = state, Metrics.zeros()
-        state, sums = jax.lax.fori_loop(0, epochs, one, carry)
-        metrics = jax.tree.map(lambda total: total / epochs, sums)
-        return state, metrics.in_reward_units(self.unit)
+        return repeat(self.epoch, state, episodes // self.config.batch, self.unit)
 
     def select(
         self, state: ThroughTimeState, held: Any, test: Trial
@@ -172,12 +158,7 @@ class ThroughTimeTrainer(Trainer):
         return Policy.with_network(network, self.problem, self.maker)
 
     def fault(self, state: ThroughTimeState) -> str | None:
-        if int(state.fault) == 0:
-            return None
-        return (
-            f"The return or its gradient is not finite at epoch {int(state.fault_epoch)} of "
-            f"{self.problem.name}: training stopped and the last good policy is kept."
-        )
+        return not_finite(self.problem, state.fault, "epoch", state.fault_epoch)
 
     def samples(self, episodes: int) -> Samples:
         horizon, config = self.problem.horizon, self.config

@@ -36,6 +36,11 @@ class Layers:
         return MLP.init(key, inputs, self.sizes, outputs, gain=0.1)
 
 
+def plain_maker(layers: tuple[int, ...], problem: Problem) -> Maker:
+    """Makes networks of these hidden layers, that see the time where the model does."""
+    return TimedLayers(layers, problem.horizon) if problem.sees_time else Layers(layers)
+
+
 class PerState(eqx.Module):
     """A module [inputs] → [outputs], mapped over leading axes."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -9,9 +11,10 @@ from jaxtyping import Array, Bool, Float
 
 from ilbo._cpu.sums import sum_of_squares
 from ilbo.mdp.shapes import Number
-from ilbo.nn.parameters import Parameters
 from ilbo.planning.numbers import is_off
 
+Learnt = TypeVar("Learnt")
+"""What is learnt: arrays, in a structure of any kind."""
 LONGEST = 2.0
 """How many times the running mean length of a gradient a single one may count in it."""
 
@@ -28,13 +31,13 @@ def make_optimizer(
 
 def climb(
     optimizer: optax.GradientTransformation,
-    parameters: Parameters,
-    gradient: Parameters,
+    parameters: Learnt,
+    gradient: Learnt,
     optimizer_state: optax.OptState,
     mean_norm: Float[Array, ""],
     clip: Number,
     allowed: Bool[Array, ""],
-) -> tuple[Parameters, optax.OptState, Float[Array, ""], Float[Array, ""]]:
+) -> tuple[Learnt, optax.OptState, Float[Array, ""], Float[Array, ""]]:
     """One step up the gradient, cut at `clip` times its running mean length; 0: never.
 
     Where it is not allowed, or the gradient is not finite, nothing moves.

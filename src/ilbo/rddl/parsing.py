@@ -12,8 +12,8 @@ import io
 import re
 import threading
 import warnings
-from collections.abc import Iterator
-from typing import Any, NoReturn, no_type_check
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 from ilbo.errors import UserError
 from ilbo.rddl.source import Source, missing_extra
@@ -117,6 +117,16 @@ class _Syntax(Exception):
         self.expected = expected
 
 
+def _refuse_character(token: Any) -> NoReturn:
+    raise _Syntax(token.lexpos, f"the character {token.value[0]!r} has no place there")
+
+
+def _refuse_word(token: Any, expected: Callable[[], tuple[str, ...]]) -> NoReturn:
+    if token is None:
+        raise _Syntax(None, "the text ends too early; a '}' or ';' may be missing")
+    raise _Syntax(token.lexpos, f"syntax error at {str(token.value)!r}", expected())
+
+
 _KINDS_OF_WORDS = {
     "IDENT": "a name",
     "VAR": "a parameter such as ?x",
@@ -133,19 +143,13 @@ def _parser() -> Any:
     from ply import yacc
     from pyRDDLGym.core.parser.parser import RDDLlex, RDDLParser
 
+    # ply counts the arguments of handlers, which a wrapper that checks them hides: thus lambdas.
     class Lexer(RDDLlex):
-        @no_type_check  # ply counts the arguments, which a wrapper that checks them would hide
-        def t_error(self, t: Any) -> NoReturn:
-            raise _Syntax(t.lexpos, f"the character {t.value[0]!r} has no place there")
+        t_error = lambda self, token: _refuse_character(token)  # noqa: E731
 
     class Parser(RDDLParser):
-        @no_type_check
-        def p_error(self, p: Any) -> NoReturn:
-            if p is None:
-                raise _Syntax(None, "the text ends too early; a '}' or ';' may be missing")
-            raise _Syntax(p.lexpos, f"syntax error at {str(p.value)!r}", self.expected())
+        p_error = lambda self, token: _refuse_word(token, self.expected)  # noqa: E731
 
-        @no_type_check
         def expected(self) -> tuple[str, ...]:
             """What might have stood there, if that is not too much to say."""
             words = {token: repr(word) for word, token in self.lexer.reserved.items()}
