@@ -251,11 +251,11 @@ class ILBO:
         are rates, batches, stores, τ, optimiser and the number of episodes. What departs from the
         paper, for steadiness, and leaves the equation alone:
 
-        - The expectation over s' ~ T(s, a) is taken with 16 draws of the known model, along replayed
-          noise, and the mean over the others as the baseline. The paper's single stored sample is
-          `ILBO.paper(estimator=Score(draws=1, next_states="stored", baseline="value"))`.
-        - Three quarters of the episodes start in the problem's own start, the others in the feasible
-          states.
+        - The expectation over s' ~ T(s, a) is taken with 16 draws of the known model, along
+          replayed noise, and the mean over the others as the baseline. The paper's single stored
+          sample is `ILBO.paper(estimator=Score(draws=1, next_states="stored", baseline="value"))`.
+        - Three quarters of the episodes start in the problem's own start, the others in the
+          feasible states.
         - Learning rates decay to 5 % by the end.
         - The policy returned is the best on replayed noise (`guard`: 1,024 episodes), not on tests.
         - Outputs at a bound keep a least slope inwards (`inward`).
