@@ -22,6 +22,8 @@ class Command:
 
     generalisation: new start states: one ILBO policy, tf-mdp retrained (figures 5 and S)
 
+    claims: the paper's claims one by one, from the runs of the four above
+
     estimators: our ablation: estimators of the bound's gradient, baselines, depth
 
     all: all of these
@@ -67,6 +69,7 @@ class Command:
                 self.address,
                 say=note,
             )
-            say(f"{folder / name}.md")
-            say(f"{folder / name}.png")
+            for path in (folder / f"{name}.md", folder / f"{name}.png"):
+                if path.is_file():
+                    say(str(path))
         return 0

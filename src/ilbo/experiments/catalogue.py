@@ -16,6 +16,7 @@ NAMES = {
     "stability": "Return of the current policy through training (figure 4).",
     "grid": "Cost at the end for tf-mdp's epochs and batches, against ILBO (figure 3).",
     "generalisation": "New start states: one ILBO policy, tf-mdp retrained (figure 5 and S).",
+    "claims": "The paper's claims one by one, from the runs of the four above.",
     "estimators": "Our ablation: estimators of the bound's gradient, baselines and depth.",
 }
 

@@ -35,7 +35,7 @@ def arms(scale: Scale) -> list[Arm]:
     return chosen
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """What is earned from one new start."""
 
     ours: dict[str, list[float]]
@@ -44,6 +44,10 @@ class _Place(NamedTuple):
     """Returns of tf-mdp, retrained."""
     limit: float
     hand: float
+
+    def is_ahead(self, label: str) -> bool:
+        """Whether this policy of ILBO earns more than tf-mdp retrained, both in the mean."""
+        return bool(np.mean(self.ours[label]) > np.mean(self.theirs))
 
     @property
     def ahead(self) -> str:
@@ -56,14 +60,14 @@ class _Place(NamedTuple):
         return {**self.ours, TF_MDP: self.theirs}
 
 
-def _places(study: Study, problem: str) -> list[_Place]:
+def places_of(study: Study, problem: str) -> list[Place]:
     ours = study.select("ilbo", problem=problem)
     others = (
         study.select(planner, problem=problem)
         for planner in ("through-time", "hindsight", "heuristic")
     )
     return [
-        _Place(
+        Place(
             {arm.label: [run.starts[i] for run in study.of(arm)] for arm in ours},
             [run.final_best for run in study.of(retrained)],
             study.of(limit)[0].final,
@@ -77,7 +81,7 @@ def report(study: Study) -> str:
     rows, data, summary = [], [], []
     labels = list(dict.fromkeys(arm.label for arm in study.select("ilbo")))
     for problem in study.scale.problems:
-        places = _places(study, problem)
+        places = places_of(study, problem)
         for i, place in enumerate(places):
             where = "near" if i < len(places) // 2 else "far"
             earned = [value for values in place.every.values() for value in values]
@@ -97,10 +101,7 @@ def report(study: Study) -> str:
             )
             for label, values in place.every.items():
                 data += [[problem, i + 1, where, label, k, v] for k, v in enumerate(values)]
-        wins = {
-            label: sum(np.mean(place.ours[label]) > np.mean(place.theirs) for place in places)
-            for label in labels
-        }
+        wins = {label: sum(place.is_ahead(label) for place in places) for label in labels}
         ahead = ", ".join(f"{label} on {count} of {len(places)}" for label, count in wins.items())
         summary.append(f"{problem}, starts where it is ahead of retrained tf-mdp: {ahead}.")
     study.write_table(["problem", "start", "where", "planner", "seed", "return"], data, ".csv")
@@ -136,7 +137,7 @@ def _figure(study: Study) -> Figure:
     for ax, problem in zip(
         figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True
     ):
-        places = _places(study, problem)
+        places = places_of(study, problem)
         every = [-v for place in places for values in place.every.values() for v in values]
         every += [-place.limit for place in places]
         least = max(every) / SHOWN

@@ -46,7 +46,7 @@ def _with(arm: Arm, label: str, changes: dict[str, Any]) -> Arm:
     return replace(arm, label=label, settings={**arm.settings, **changes})
 
 
-def _cells(study: Study) -> list[Cell]:
+def cells_of(study: Study) -> list[Cell]:
     cells = []
     for arm in study.arms:
         runs = study.of(arm)
@@ -64,7 +64,7 @@ def _cells(study: Study) -> list[Cell]:
 
 
 def report(study: Study) -> str:
-    cells = _cells(study)
+    cells = cells_of(study)
     study.write_table(
         ["problem", "layers", "planner", "epochs", "batch", "seed", "cost"],
         [

@@ -107,7 +107,7 @@ class Study:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerows([f"{x:.8g}" if isinstance(x, float) else x for x in row] for row in rows)
         write_text(self.folder / f"{self.name}{end}", text.getvalue())
 
     def save_figure(self, figure: Figure, name: str | None = None) -> None:
