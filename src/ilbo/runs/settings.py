@@ -101,11 +101,12 @@ def config(preset: str, *layers: Mapping[str, Any]) -> ILBO:
     for name, most in LIMITS.items():
         value = getattr(chosen, name)
         check_setting(value <= most, name, f"at most {most:,}", value)
-    units = chosen.layers
-    weights = sum(inputs * outputs for inputs, outputs in itertools.pairwise(units))
-    sizes = zip((len(units), sum(units), weights), NETWORK.values(), strict=True)
     wanted = "at most " + ", ".join(f"{most:,} {what}" for what, most in NETWORK.items())
-    check_setting(all(size <= most for size, most in sizes), "layers", wanted, units[:6])
+    for name in ("layers", "shared_layers"):
+        units = getattr(chosen, name)
+        weights = sum(inputs * outputs for inputs, outputs in itertools.pairwise(units))
+        sizes = zip((len(units), sum(units), weights), NETWORK.values(), strict=True)
+        check_setting(all(size <= most for size, most in sizes), name, wanted, units[:6])
     return chosen
 
 
