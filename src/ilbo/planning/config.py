@@ -293,6 +293,21 @@ class ILBO:
         )  # fmt: skip
         return cls(**(settings | changes))
 
+    @classmethod
+    def everywhere(cls, **changes: Any) -> ILBO:
+        """Settings for a policy that will be used from all starts of the region, `changes` aside.
+
+        Nine of ten training episodes start in the region, a third of them near its ends; the policy
+        shares what it knows between like components, beside a network of the whole state; states at
+        which little is at stake count too; 5,000 episodes.
+        """
+        settings: dict[str, Any] = dict(
+            policy="shared+state", layers=(256, 128, 64), own_start=0.1, extremes=1.4, relative=0.5,
+            policy_store=100_000, policy_batch=128, candidates=1, critic_batch=128, parallel=8,
+            evaluate_every=50, episodes=5_000,
+        )  # fmt: skip
+        return cls(**(settings | changes))
+
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain values; what is Python code appears by its name."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}

@@ -19,8 +19,12 @@ from ilbo.errors import UserError, check_setting, suggest
 from ilbo.planning.config import GROUPS, ILBO
 from ilbo.storage.files import read_text
 
-Preset = Literal["default", "paper"]
-PRESETS: dict[str, Callable[..., ILBO]] = {"default": ILBO, "paper": ILBO.paper}
+Preset = Literal["default", "paper", "everywhere"]
+PRESETS: dict[str, Callable[..., ILBO]] = {
+    "default": ILBO,
+    "paper": ILBO.paper,
+    "everywhere": ILBO.everywhere,
+}
 
 
 def _plain(kind: Any) -> Any:
