@@ -31,6 +31,8 @@ class Contender:
     """The policies for a problem, one for each seed."""
     run: SavedRun | None = None
     """The run, where a run folder is named."""
+    goes_anywhere: bool = False
+    """Whether the policies can be used on any problem of the same model."""
 
 
 def contender(name: str, best: bool = False) -> Contender:
@@ -45,15 +47,21 @@ def contender(name: str, best: bool = False) -> Contender:
     path = Path(name)
     if is_run(path):
         run = read_run(path)
+        anywhere = run.config.policy == "shared"
         return Contender(
-            name, run.description, run.seeds, lambda problem: run.policies(problem, best), run
+            *(name, run.description, run.seeds, lambda problem: run.policies(problem, best)),
+            *(run, anywhere),
         )
     if os.path.isdir(path):
         path = policy_path(path).with_name(BEST if best else FINAL)
     elif best:
         raise UserError(f"--best needs a run folder; {name!r} is a single policy.")
-    description = read_header(path)["problem"]
-    return Contender(name, description, (0,), lambda problem: [read_policy(path, problem)])
+    header = read_header(path)
+    description = header["problem"]
+    anywhere = header.get("shared", {}).get("whole", ()) is None
+    return Contender(
+        name, description, (0,), lambda problem: [read_policy(path, problem)], None, anywhere
+    )
 
 
 def common_problem(
@@ -96,7 +104,8 @@ def common_problem(
         assert one.description is not None
         if one.run and one.run.source:
             one.run.source.tell_changes(one.run.path, problem)
-        check_same(one.description, problem, f"The policy {one.label!r}")
+        if not one.goes_anywhere:  # otherwise loading says whether it fits
+            check_same(one.description, problem, f"The policy {one.label!r}")
         if _name(one) != problem.name:
             note(f"{one.label} was trained for {_name(one)}; this is {problem.name}.")
     return problem

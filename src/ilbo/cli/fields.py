@@ -10,13 +10,18 @@ from typing import Annotated, Any, Union
 from tyro.conf import arg
 
 from ilbo.planning.config import GROUPS, ILBO
-from ilbo.runs.settings import FIELDS, Preset, docstrings
+from ilbo.runs.settings import FIELDS, PRESETS, Preset, docstrings
 
 
 def _flag(name: str, kind: Any, text: str) -> Any:
     """A flag whose help shows the value of each preset."""
-    default, paper = getattr(ILBO(), name), getattr(ILBO.paper(), name)
-    shown = _shown(default) + (f"; paper: {_shown(paper)}" if paper != default else "")
+    default, *others = (getattr(make(), name) for make in PRESETS.values())
+    names = list(PRESETS)[1:]
+    shown = _shown(default) + "".join(
+        f"; {preset}: {_shown(value)}"
+        for preset, value in zip(names, others, strict=True)
+        if value != default
+    )
     return _option(kind, text, shown)
 
 
@@ -55,7 +60,7 @@ _run: dict[str, Any] = {
     "target": _option(
         float, "Ends training once the mean return on the test is as high as this.", "never"
     ),
-    "preset": _option(Preset, "Settings to start from: ours or the paper's.", "default"),
+    "preset": _option(Preset, "Settings to start from: ours, the paper's, or for all starts of the region.", "default"),
 }
 
 

@@ -84,8 +84,7 @@ class Command:
         import ilbo
         from ilbo.errors import UserError
         from ilbo.loggers.names import check_installed
-        from ilbo.nn.policy import Policy
-        from ilbo.planning.networks import policy_maker
+        from ilbo.planning.networks import blank_policy
         from ilbo.planning.stopping import rules
         from ilbo.planning.warm_start import check_fits
         from ilbo.registry.python_file import arguments_of, is_reference
@@ -122,7 +121,7 @@ class Command:
         first = None
         if self.warm_start is not None:
             first = earlier_policy(self.warm_start, problem, None)
-            check_fits(first, Policy.blank(problem, policy_maker(problem, config)))
+            check_fits(first, blank_policy(problem, config))
         out = self.out or unused_folder(Path("runs"), problem.name, seeds)
         overwrite = self.overwrite or self.out is None
         with RunFolder.create(
@@ -191,13 +190,13 @@ class Command:
         from ilbo.errors import PlanningWarning
         from ilbo.loggers.names import loggers
         from ilbo.planning.ilbo import ILBOTrainer
-        from ilbo.planning.loop import gradient_remarks
+        from ilbo.planning.loop import remarks
         from ilbo.planning.planner import Planner
         from ilbo.storage.files import WriteError
         from ilbo.storage.programs import Kept
 
         warnings.simplefilter("ignore", PlanningWarning)  # a command says it in its own way
-        for remark in gradient_remarks(problem, saved.config) if not saved.history[0] else []:
+        for remark in remarks(problem, saved.config) if not saved.history[0] else []:
             note(f"ilbo: {remark}")
         episodes = saved.config.most_episodes
         trainer = ILBOTrainer.of(problem, saved.config, episodes)

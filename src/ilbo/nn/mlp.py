@@ -72,6 +72,11 @@ class MLP(eqx.Module):
         )
         return cls(hidden, Dense.init(keys[-1], sizes[-1], outputs, gain))
 
+    @property
+    def sizes(self) -> list[int]:
+        """Of the hidden layers."""
+        return [layer.dense.weight.shape[1] for layer in self.hidden]
+
     def __call__(self, x: Float[Array, "*b inputs"]) -> Float[Array, "*b outputs"]:
         for layer in self.hidden:
             x = layer(x)

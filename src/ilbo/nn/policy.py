@@ -18,8 +18,10 @@ from ilbo.mdp.bounds import FixedBounds, bounds_at, into_bounds
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.nn.calling import call
+from ilbo.nn.components import Components
 from ilbo.nn.mlp import MLP
 from ilbo.nn.parameters import Parameters, fixed, unpack
+from ilbo.nn.shared import SharedLayers, SharedNetwork
 from ilbo.nn.timed import AroundPlan, TimedLayers
 
 Maker = Callable[[Key[Array, ""], int, int], Any]
@@ -53,7 +55,7 @@ class PerState(eqx.Module):
 def make_network(make: Maker, key: Key[Array, ""], inputs: int, outputs: int) -> Any:
     """A fresh network that takes leading axes."""
     network = make(key, inputs, outputs)
-    return network if isinstance(network, MLP | AroundPlan) else PerState(network)
+    return network if isinstance(network, MLP | AroundPlan | SharedNetwork) else PerState(network)
 
 
 def sees_time(make: Maker) -> bool:
@@ -118,40 +120,63 @@ class Policy(eqx.Module):
     """What knows the action bounds."""
     horizon: int | None = eqx.field(static=True, default=None)
     """Steps of an episode, where the policy sees the time."""
+    components: Components | None = None
+    """What it sees of each component, where it shares what it knows between them."""
 
     @classmethod
-    def init(cls, key: Key[Array, ""], problem: Problem, make: Maker) -> Policy:
+    def init(
+        cls, key: Key[Array, ""], problem: Problem, make: Maker, parts: Components | None = None
+    ) -> Policy:
         """With a fresh network."""
-        network = make_network(make, key, _inputs(problem, make), problem.action_size)
-        return cls.with_network(network, problem, make)
+        network = make_network(make, key, _inputs(problem, make, parts), problem.action_size)
+        return cls.with_network(network, problem, make, parts)
 
     @classmethod
-    def of(cls, parameters: Parameters, problem: Problem, make: Maker) -> Policy:
+    def of(
+        cls, parameters: Parameters, problem: Problem, make: Maker, parts: Components | None = None
+    ) -> Policy:
         """With the network of these parameters."""
-        shape = shape_of(make, _inputs(problem, make), problem.action_size)
-        return cls.with_network(unpack(parameters, shape), problem, make)
+        shape = shape_of(make, _inputs(problem, make, parts), problem.action_size)
+        return cls.with_network(unpack(parameters, shape), problem, make, parts)
 
     @classmethod
-    def blank(cls, problem: Problem, make: Maker) -> Policy:
+    def blank(cls, problem: Problem, make: Maker, parts: Components | None = None) -> Policy:
         """With a network of zeros, for programs that are compiled ahead; compiles nothing."""
-        shape = shape_of(make, _inputs(problem, make), problem.action_size)
+        shape = shape_of(make, _inputs(problem, make, parts), problem.action_size)
 
         def zeros(leaf: Any) -> Any:
             known = isinstance(leaf, jax.ShapeDtypeStruct)
             return jax.device_put(np.zeros(leaf.shape, leaf.dtype)) if known else leaf
 
-        return cls.with_network(jax.tree.map(zeros, shape), problem, make)
+        return cls.with_network(jax.tree.map(zeros, shape), problem, make, parts)
 
     @classmethod
-    def with_network(cls, network: Any, problem: Problem, make: Maker) -> Policy:
+    def with_network(
+        cls, network: Any, problem: Problem, make: Maker, parts: Components | None = None
+    ) -> Policy:
         """With this network, which `make` made."""
         horizon = problem.horizon if sees_time(make) else None
-        return cls(network, Scaling.of(problem), problem.model, horizon)
+        return cls(network, Scaling.of(problem), problem.model, horizon, parts)
 
     @property
     def timed(self) -> bool:
         """Whether it sees the time."""
         return self.horizon is not None
+
+    @property
+    def goes_anywhere(self) -> bool:
+        """Whether it can be used on problems of another number of components."""
+        return self.components is not None and self.network.whole is None
+
+    def on(self, problem: Problem) -> Policy:
+        """The same policy on another problem of the same model, of any number of components."""
+        if not self.goes_anywhere:
+            raise UserError(
+                f"This policy sees the state as a whole and cannot go to {problem.name}: one that "
+                "can is trained with the setting policy=shared."
+            )
+        parts = Components.of(problem, self.components)
+        return Policy(self.network, Scaling.of(problem), problem.model, None, parts)
 
     def fixed(self) -> Policy:
         """The same policy at fixed parameters, fast to differentiate in the state."""
@@ -161,9 +186,12 @@ class Policy(eqx.Module):
         """The model's action bounds [*b, m] after `time` [*b] steps."""
         return bounds_at(self.model, state, time)
 
-    def inputs(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "*b inputs"]:
-        """What the network sees of a state [*b, n] after `time` [*b] steps."""
+    def inputs(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "..."]:
+        """What the network sees of a state [*b, n] after `time` [*b] steps: [*b, inputs], or
+        [*b, n, inputs] where components share."""
         x = self.scaling(state)
+        if self.components is not None:
+            return self.components.see(x)
         if self.horizon is None:
             return x
         gone = jnp.asarray(time, x.dtype) / self.horizon
@@ -193,5 +221,8 @@ class Policy(eqx.Module):
         return into_bounds(self.network(self.inputs(state, time)), *self.bounds(state, time))
 
 
-def _inputs(problem: Problem, make: Maker) -> int:
+def _inputs(problem: Problem, make: Maker, parts: Components | None = None) -> int:
+    if isinstance(make, SharedLayers):
+        assert parts is not None
+        return parts.inputs
     return problem.state_size + sees_time(make)

@@ -13,7 +13,7 @@ from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import State
 from ilbo.mdp.simulate import Trial
 from ilbo.planning.networks import Networks
-from ilbo.planning.numbers import Numbers
+from ilbo.planning.numbers import Numbers, is_off
 from ilbo.planning.state import Draws, Episodes, ILBOState
 from ilbo.planning.store import Store, Transition
 from ilbo.planning.units import probe_rewards
@@ -25,9 +25,18 @@ REWARD_UNIT = 50.0
 
 
 def reset(problem: Problem, numbers: Numbers, units: Float[Array, "p units"]) -> Episodes:
-    """New episodes, each from the own start or from the region, as uniforms [p, 1 + n] decide."""
+    """New episodes, each from the own start or from the region, as uniforms [p, 1 + n] decide.
+
+    With `extremes` e, the places in the region are u^q with one q of each episode, log-uniform in
+    [e⁻ᵉ, eᵉ]: some starts lie low and some lie high in all components at once.
+    """
     own = units[:, 0] < numbers.own_start
-    region = problem.in_region(units[:, 1:])
+    places = units[:, 1:]
+    if not is_off(numbers.extremes):
+        # Where it does not decide for the own start, the first number is uniform over the rest.
+        even = jnp.clip((units[:, :1] - numbers.own_start) / (1 - numbers.own_start), 0.0, 1.0)
+        places = places ** jnp.exp(numbers.extremes * (2 * even - 1))
+    region = problem.in_region(places)
     state = jnp.where(own[:, None], problem.initial_state, region)
     return Episodes(state, jnp.full(len(own), problem.horizon, jnp.int32))
 

@@ -17,7 +17,7 @@ from ilbo.planning.estimators.score import Baseline
 EstimatorName = Literal["pathwise", "score", "critic"]
 Horizon = Literal["time-left", "discounted"]
 Optimizer = Literal["adam", "rmsprop"]
-Sees = Literal["auto", "state", "time-left"]
+Sees = Literal["auto", "state", "time-left", "shared", "shared+state"]
 ENDLESS = 10**9
 """Episodes that no run reaches: one that ends by the clock."""
 
@@ -36,8 +36,16 @@ class ILBO:
     policy: Sees | Callable[..., Any] = "auto"
     """What the policy sees: the state, or the time left as well, which is worth much where the
     horizon is short. By default the state, and the time too where the model sees it or training
-    ends by the clock. In Python also a function (key, inputs, outputs) of your own that makes the
-    policy's network."""
+    ends by the clock. `shared`: each component sees itself, its neighbours and the whole through
+    one network for all; `shared+state`: with a network of the whole state added. In Python also a
+    function (key, inputs, outputs) of your own that makes the policy's network."""
+
+    shared_layers: tuple[int, ...] = (64, 64)
+    """Hidden layers of a network that all components share."""
+
+    shared_critic: bool = False
+    """Whether the critic is a mean over components of one network for all, where the policy shares
+    too."""
 
     estimator: EstimatorName | Estimator = "pathwise"
     """How the bound's gradient is estimated: through the model's derivatives (pathwise), through
@@ -88,6 +96,10 @@ class ILBO:
     action whose derivatives are 0 at every state, it takes their place. 0: the model's derivatives
     alone. For the pathwise estimator."""
 
+    relative: float = 0.0
+    """Power by which the gradients at sampled states are divided by what is earned or lost from
+    there a step, so that states at which little is at stake count too; 0: none."""
+
     inward: float = 0.2
     """Least slope, as a share of the full one, that the policy's output layer shows to a gradient
     pointing from a bound back inside; 0 is the plain gradient, which can stick at a bound."""
@@ -127,6 +139,10 @@ class ILBO:
     """Share of training episodes from the problem's own start; the others start in its region. By
     default three quarters, and all where the region is a guess, as it is for RDDL."""
 
+    extremes: float = 0.0
+    """How far starts drawn from the region crowd at its ends, low or high in all components at
+    once; 0: drawn evenly."""
+
     parallel: int = 4
     """Episodes that run side by side: one update of each network for this many steps."""
 
@@ -156,8 +172,10 @@ class ILBO:
         def check(good: object, name: str, wanted: str) -> None:
             check_setting(good, name, wanted, getattr(self, name))
 
-        sizes = all(isinstance(size, int) and size >= 1 for size in self.layers)
-        check(self.layers and sizes, "layers", "a list of positive sizes")
+        for name in ("layers", "shared_layers"):
+            value = getattr(self, name)
+            sizes = all(isinstance(size, int) and size >= 1 for size in value)
+            check(value and sizes, name, "a list of positive sizes")
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             own = isinstance(value, Estimator) if name == "estimator" else callable(value)
@@ -169,13 +187,14 @@ class ILBO:
             check(0 < getattr(self, name) < math.inf, name, "a positive number")
         for name in ("discount", "target_rate", "final_rate"):
             check(0 < getattr(self, name) <= 1, name, "in (0, 1]")
-        for name in ("exploration", "final_exploration", "critic_share", "inward"):
+        for name in ("exploration", "final_exploration", "critic_share", "relative", "inward"):
             check(0 <= getattr(self, name) <= 1, name, "in [0, 1]")
         check(self.own_start is None or 0 <= self.own_start <= 1, "own_start", "in [0, 1]")
         check(
             isinstance(self.guard, int) and self.guard >= 0, "guard", "a whole number of at least 0"
         )
-        check(0 <= self.clip < math.inf, "clip", "0 or a positive number")
+        for name in ("clip", "extremes"):
+            check(0 <= getattr(self, name) < math.inf, name, "0 or a positive number")
         if self.seconds is not None:
             check(0 < self.seconds < math.inf, "seconds", "a positive number")
         check(
@@ -236,6 +255,11 @@ class ILBO:
         return self.policy == "time-left" or (self.policy == "auto" and self.seconds is not None)
 
     @property
+    def shares(self) -> bool:
+        """Whether the policy shares what it knows between components."""
+        return self.policy in ("shared", "shared+state")
+
+    @property
     def gradient(self) -> Estimator:
         """The estimator of the bound's gradient, with its settings."""
         if isinstance(self.estimator, Estimator):
@@ -270,6 +294,21 @@ class ILBO:
         )  # fmt: skip
         return cls(**(settings | changes))
 
+    @classmethod
+    def everywhere(cls, **changes: Any) -> ILBO:
+        """Settings for a policy that will be used from all starts of the region, `changes` aside.
+
+        Nine of ten training episodes start in the region, a third of them near its ends; the policy
+        shares what it knows between like components, beside a network of the whole state; states at
+        which little is at stake count too; 5,000 episodes.
+        """
+        settings: dict[str, Any] = dict(
+            policy="shared+state", layers=(256, 128, 64), own_start=0.1, extremes=1.4, relative=0.5,
+            policy_store=100_000, policy_batch=128, candidates=1, critic_batch=128, parallel=8,
+            evaluate_every=50, episodes=5_000,
+        )  # fmt: skip
+        return cls(**(settings | changes))
+
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain values; what is Python code appears by its name."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -285,7 +324,7 @@ NUMBERS = (
     *("exploration", "final_exploration", "own_start"),
 )
 """Settings that compiled programs take as inputs (`planning.numbers`)."""
-SWITCHES = ("clip", "critic_share", "inward")
+SWITCHES = ("clip", "critic_share", "inward", "relative", "extremes")
 """The same, but 0 leaves a part of the program out."""
 _CHOICES: dict[str, tuple[str, ...]] = {
     "estimator": EstimatorName.__args__,  # type: ignore[attr-defined]
@@ -313,18 +352,18 @@ _COUNTS = (
 )
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "network": ("layers", "policy"),
+    "network": ("layers", "policy", "shared_layers", "shared_critic"),
     "estimator": ("estimator", "baseline", "next_states", "draws", "depth", "window"),
     "critic": ("critic", "discount", "target_rate", "target_every"),
     "optimiser": (
         *("optimizer", "policy_rate", "critic_rate", "final_rate"),
-        *("critic_share", "clip", "inward", "updates"),
+        *("critic_share", "relative", "clip", "inward", "updates"),
     ),
     "stores": (
         *("critic_store", "policy_store", "prioritised"),
         *("critic_batch", "policy_batch", "candidates"),
     ),
-    "exploration": ("exploration", "final_exploration", "own_start", "parallel"),
+    "exploration": ("exploration", "final_exploration", "own_start", "extremes", "parallel"),
     "length": ("episodes", "seconds"),
     "selection": ("guard",),
     "tests": ("evaluate_every", "test_episodes"),

@@ -19,6 +19,7 @@ from ilbo.mdp.changeable import changeable
 from ilbo.mdp.model import timed_methods
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
+from ilbo.nn.components import Components
 from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Policy
 from ilbo.planning.acting import explore, replay, reset, reward_scale
@@ -28,6 +29,7 @@ from ilbo.planning.learning import optimizer, update_critic, update_policy
 from ilbo.planning.networks import Networks
 from ilbo.planning.numbers import Numbers
 from ilbo.planning.records import Samples, segments
+from ilbo.planning.sharing import settle
 from ilbo.planning.state import FAULTS, Draws, ILBOState
 from ilbo.planning.store import Store
 from ilbo.planning.targets import Slow, follow
@@ -51,6 +53,8 @@ class ILBOTrainer(Trainer):
     """What rewards are divided by in training: 1 unless they are of an unusual size."""
     numbers: Numbers
     """The settings that are inputs of the programs."""
+    components: Components | None = None
+    """Of the problem, where the policy shares what it knows between them."""
 
     @classmethod
     def of(cls, problem: Problem, config: ILBO, episodes: int) -> ILBOTrainer:
@@ -61,7 +65,7 @@ class ILBOTrainer(Trainer):
                 raise UserError(
                     f"The {what} of {problem.name} has no component: there is nothing to plan with."
                 )
-        config = config.settled(problem.sees_time)
+        config, components = settle(problem, config)
         check_sees_time(problem, config)
         if config.gradient.needs_density:
             density_check.check(problem)
@@ -80,6 +84,7 @@ class ILBOTrainer(Trainer):
             every=config.evaluate_every,
             unit=unit_of(problem),
             numbers=Numbers.of(problem, config),
+            components=components,
         )
 
     def lasting(self, episodes: float) -> ILBOTrainer:
@@ -91,7 +96,9 @@ class ILBOTrainer(Trainer):
 
     @property
     def networks(self) -> Networks:
-        return Networks(in_units(self.problem, self.unit), self.config, self.numbers)
+        return Networks(
+            in_units(self.problem, self.unit), self.config, self.numbers, self.components
+        )
 
     def init(self, key: Key[Array, ""]) -> tuple[ILBOState, Parameters]:
         keys = jax.random.split(key, 5)
@@ -250,7 +257,7 @@ class ILBOTrainer(Trainer):
         return eqx.tree_at(lambda s: (s.policy, s.slow_policy), state, both)
 
     def policy(self, parameters: Parameters) -> Policy:
-        return Networks(self.problem, self.config, self.numbers).policy(parameters)
+        return Networks(self.problem, self.config, self.numbers, self.components).policy(parameters)
 
     def fault(self, state: ILBOState) -> str | None:
         code = int(state.fault)

@@ -15,6 +15,7 @@ from ilbo.errors import UserError, check_setting, warn, whole
 from ilbo.mdp import probe
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Whole
+from ilbo.planning import sharing
 from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.ilbo import ILBOTrainer
 from ilbo.planning.planner import Advanced, Planner, Programs, Seeds
@@ -279,7 +280,7 @@ def plan(
         config, episodes = replace(config, seconds=seconds), ENDLESS
     assert episodes is not None
     episodes = whole(episodes, "The number of episodes")
-    for remark in gradient_remarks(problem, config):
+    for remark in remarks(problem, config):
         warn(remark)
     trainer = ILBOTrainer.of(problem, config, episodes)
     kept = keep(trainer) if keep else None
@@ -297,7 +298,12 @@ def as_settings(config: ILBO | Mapping[str, Any] | None) -> ILBO:
     return config
 
 
-def gradient_remarks(problem: Problem, config: ILBO) -> list[str]:
+def remarks(problem: Problem, config: ILBO) -> list[str]:
+    """Sentences where the problem does not allow what is asked of the planner."""
+    return sharing.remarks(problem, config) + _gradient_remarks(problem, config)
+
+
+def _gradient_remarks(problem: Problem, config: ILBO) -> list[str]:
     """Sentences where a problem that is not built in has no gradient for planning to follow."""
     known = problem.origin.kind == "built-in" or config.gradient.name != "pathwise"
     searched = config.seconds is not None and config.sees_time  # the search for plans needs none

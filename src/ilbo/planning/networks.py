@@ -7,21 +7,33 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from ilbo.mdp.problem import Problem
+from ilbo.nn.components import Components
 from ilbo.nn.critic import Critic
 from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Layers, Maker, Policy
+from ilbo.nn.shared import SharedLayers
 from ilbo.nn.timed import TimedLayers
 from ilbo.planning.config import ILBO
 from ilbo.planning.numbers import Numbers
+from ilbo.planning.sharing import settle
 
 
 def policy_maker(problem: Problem, config: ILBO) -> Maker:
     """What makes the policy's network."""
     if callable(config.policy):
         return config.policy
+    if config.shares:
+        whole = None if config.policy == "shared" else config.layers
+        return SharedLayers(config.shared_layers, whole)
     if config.sees_time:
         return TimedLayers(config.layers, problem.horizon)
     return Layers(config.layers)
+
+
+def blank_policy(problem: Problem, config: ILBO) -> Policy:
+    """A policy of zeros as the settings want it."""
+    config, components = settle(problem, config)
+    return Policy.blank(problem, policy_maker(problem, config), components)
 
 
 class Networks(eqx.Module):
@@ -30,17 +42,18 @@ class Networks(eqx.Module):
     problem: Problem
     config: ILBO = eqx.field(static=True)
     numbers: Numbers
+    components: Components | None = None
 
     def init(
         self, policy_key: Key[Array, ""], critic_key: Key[Array, ""]
     ) -> tuple[Parameters, Parameters]:
         """Fresh parameters θ and ψ."""
-        policy = Policy.init(policy_key, self.problem, self.maker)
-        critic = Critic.init(critic_key, self.problem, self.config.layers)
+        policy = Policy.init(policy_key, self.problem, self.maker, self.components)
+        critic = Critic.init(critic_key, self.problem, *self._for_critic)
         return pack(policy.network), pack(critic.network)
 
     def policy(self, theta: Parameters) -> Policy:
-        return Policy.of(theta, self.problem, self.maker)
+        return Policy.of(theta, self.problem, self.maker, self.components)
 
     def act(
         self, policy: Policy, state: Float[Array, "*b n"], steps_left: Int[Array, "*b"]
@@ -57,7 +70,14 @@ class Networks(eqx.Module):
         return policy_maker(self.problem, self.config)
 
     def critic(self, psi: Parameters) -> Critic:
-        return Critic.of(psi, self.problem, self.config.layers)
+        return Critic.of(psi, self.problem, *self._for_critic)
+
+    @property
+    def _for_critic(self) -> tuple[tuple[int, ...], Components | None]:
+        """The hidden layers of the critic, and the components that it shares them between."""
+        if self.config.shared_critic and self.components is not None:
+            return self.config.shared_layers, self.components
+        return self.config.layers, None
 
     @property
     def timed(self) -> bool:

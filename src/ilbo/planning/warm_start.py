@@ -40,7 +40,12 @@ def check_fits(policy: Policy, wanted: Policy) -> None:
     """Raises unless the networks have the same form."""
     form, own = (_form(part.network) for part in (wanted, policy))
     if form == own:
-        return
+        if _figures(policy) == _figures(wanted):
+            return
+        raise UserError(
+            "The policy to begin with knows components of another size than the run's: it can be "
+            "used on the problem as it is, and begin runs on its own one."
+        )
     if policy.timed != wanted.timed:
         which = "sees" if policy.timed else "does not see"
         setting = "time-left" if policy.timed else "state"
@@ -50,7 +55,7 @@ def check_fits(policy: Policy, wanted: Policy) -> None:
         )
     networks = policy.network, wanted.network
     if all(isinstance(network, MLP) for network in networks):
-        theirs, ours = (_layers(network) for network in networks)
+        theirs, ours = (network.sizes for network in networks)
         if theirs != ours:
             sizes = " ".join(map(str, theirs))
             raise UserError(
@@ -109,10 +114,12 @@ def _place(seed: SeedState, parameters: Any) -> SeedState:
     return eqx.tree_at(parts, seed, tuple(jax.tree.map(like, p, parameters) for p in places))
 
 
+def _figures(policy: Policy) -> Any:
+    """The scale of what the policy sees of the model, where it does."""
+    parts = policy.components
+    return parts and [np.asarray(x).tolist() for x in (parts.middle, parts.spread)]
+
+
 def _form(network: Any) -> Any:
     arrays = eqx.filter(network, eqx.is_inexact_array)
     return [leaf.shape for leaf in jax.tree.leaves(arrays)]
-
-
-def _layers(network: MLP) -> list[int]:
-    return [layer.dense.weight.shape[1] for layer in network.hidden]

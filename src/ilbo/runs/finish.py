@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ilbo.mdp.yardstick import yardsticks
-from ilbo.nn.policy import Policy
-from ilbo.planning.networks import policy_maker
+from ilbo.planning.networks import blank_policy
 from ilbo.planning.planner import Planner
 from ilbo.planning.records import Plan
 from ilbo.plots import pictures
@@ -46,7 +45,7 @@ def get_ready(planner: Planner) -> None:
     with contextlib.suppress(Exception):  # what fails here fails again at the end, and says so
         if training := planner.prepare():
             training.result()  # which is wanted first
-        policy = Policy.blank(planner.problem, policy_maker(planner.problem, planner.config))
+        policy = blank_policy(planner.problem, planner.config)
         results.evaluate_fresh(planner.problem, [policy])
         yardsticks(planner.problem, results.fresh_key(), results.FRESH_EPISODES)
         figure = pictures.draw_trajectories(planner.problem, policy, results.FRESH_EPISODES)

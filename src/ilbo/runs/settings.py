@@ -19,8 +19,12 @@ from ilbo.errors import UserError, check_setting, suggest
 from ilbo.planning.config import GROUPS, ILBO
 from ilbo.storage.files import read_text
 
-Preset = Literal["default", "paper"]
-PRESETS: dict[str, Callable[..., ILBO]] = {"default": ILBO, "paper": ILBO.paper}
+Preset = Literal["default", "paper", "everywhere"]
+PRESETS: dict[str, Callable[..., ILBO]] = {
+    "default": ILBO,
+    "paper": ILBO.paper,
+    "everywhere": ILBO.everywhere,
+}
 
 
 def _plain(kind: Any) -> Any:
@@ -101,11 +105,12 @@ def config(preset: str, *layers: Mapping[str, Any]) -> ILBO:
     for name, most in LIMITS.items():
         value = getattr(chosen, name)
         check_setting(value <= most, name, f"at most {most:,}", value)
-    units = chosen.layers
-    weights = sum(inputs * outputs for inputs, outputs in itertools.pairwise(units))
-    sizes = zip((len(units), sum(units), weights), NETWORK.values(), strict=True)
     wanted = "at most " + ", ".join(f"{most:,} {what}" for what, most in NETWORK.items())
-    check_setting(all(size <= most for size, most in sizes), "layers", wanted, units[:6])
+    for name in ("layers", "shared_layers"):
+        units = getattr(chosen, name)
+        weights = sum(inputs * outputs for inputs, outputs in itertools.pairwise(units))
+        sizes = zip((len(units), sum(units), weights), NETWORK.values(), strict=True)
+        check_setting(all(size <= most for size, most in sizes), name, wanted, units[:6])
     return chosen
 
 

@@ -15,8 +15,10 @@ from ilbo.errors import UserError
 from ilbo.forks import check_not_forked
 from ilbo.mdp.bounds import FixedBounds, bounds_are_fixed
 from ilbo.mdp.problem import Problem
+from ilbo.nn.components import Components, mixings
 from ilbo.nn.mlp import MLP
 from ilbo.nn.policy import Layers, Maker, Policy, Scaling, shape_of
+from ilbo.nn.shared import SharedLayers, SharedNetwork
 from ilbo.nn.timed import AroundPlan, TimedLayers
 from ilbo.registry.identity import check_description, check_same, describe, rebuild
 from ilbo.storage import arrays as arrayfile
@@ -46,15 +48,20 @@ def target(problem: Problem) -> dict[str, Any]:
 def write_policy(policy: Policy, path: str | Path, target: dict[str, Any]) -> None:
     """`save_policy` for a target that is known already."""
     network = policy.network
+    shared = isinstance(network, SharedNetwork)
     layered = network.network if isinstance(network, AroundPlan) else network
-    own = not isinstance(layered, MLP)
-    layers = [] if own else [layer.dense.weight.shape[1] for layer in layered.hidden]
+    own = not isinstance(layered, MLP | SharedNetwork)
+    layers = [] if own or shared else layered.sizes
     learnt = eqx.filter(network, eqx.is_inexact_array)
     arrays = {f"network.{name}": leaf for name, leaf in named_leaves(learnt).items()}
     arrays |= {f"scaling.{name}": leaf for name, leaf in named_leaves(policy.scaling).items()}
     content = {**target, "layers": layers, **({"network": "python"} if own else {})}
     if policy.timed:
         content["horizon"] = policy.horizon
+    if shared and policy.components is not None:
+        whole = None if network.whole is None else network.whole.sizes
+        content["shared"] = {"layers": network.each.sizes, "whole": whole}
+        arrays |= {f"components.{name}": leaf for name, leaf in _kept(policy.components).items()}
     arrayfile.write(path, "policy", content, {k: np.asarray(v) for k, v in arrays.items()})
 
 
@@ -66,7 +73,10 @@ def read_policy(
     of_same_sizes: bool = False,
 ) -> Policy:
     """`load_policy` for policy files and run folders only; `of_same_sizes`, for a problem that may
-    be any other with as many states and actions."""
+    be any other with as many states and actions.
+
+    A policy that goes anywhere may be given any problem of its model.
+    """
     check_not_forked()
     path = policy_path(Path(path))
     header, arrays = arrayfile.read(path, "policy")
@@ -80,27 +90,69 @@ def read_policy(
     states, actions = len(described["states"]), len(described["actions"])
     blank = jax.eval_shape(lambda: Scaling(*jnp.zeros((2, states), jnp.float32)))
     try:
-        plain = Layers(tuple(layers)) if horizon is None else TimedLayers(tuple(layers), horizon)
-        shape = shape_of(make or plain, states + (horizon is not None), actions)
-        network = fill(shape, arrays, "network.")
         scaling = fill(blank, arrays, "scaling.")
-    except ValueError as error:
+        parts = None
+        inputs = states + (horizon is not None)
+        plain: Maker
+        if "shared" in header:
+            parts = _components(arrays, np.asarray(scaling.half, np.float64))
+            inputs, plain = parts.inputs, _shared_layers(header["shared"])
+        elif horizon is None:
+            plain = Layers(tuple(layers))
+        else:
+            plain = TimedLayers(tuple(layers), horizon)
+        network = fill(shape_of(make or plain, inputs, actions), arrays, "network.")
+    except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{str(path)!r} does not hold a policy that makes sense: {error}."
         ) from None
+
+    def policy(bounds: Any) -> Policy:
+        return Policy(network, scaling, bounds, horizon, parts)
+
+    if problem is not None and policy(problem.model).goes_anywhere:
+        return policy(problem.model).on(problem)
     if problem is not None and of_same_sizes:
         if (states, actions) != (problem.state_size, problem.action_size):
             raise UserError(
                 f"The policy {str(path)!r} is for {states} states and {actions} actions; "
                 f"{problem.name} has {problem.state_size} and {problem.action_size}."
             )
-        return Policy(network, scaling, problem.model, horizon)
+        return policy(problem.model)
     if problem is not None:
         check_same(described, problem, f"The policy {str(path)!r}")
-        return Policy(network, scaling, problem.model, horizon)
-    if bounds is not None:
-        return Policy(network, scaling, bounds, horizon)
-    return Policy(network, scaling, rebuild(described).model, horizon)
+        return policy(problem.model)
+    return policy(bounds if bounds is not None else rebuild(described).model)
+
+
+def _kept(parts: Components) -> dict[str, Any]:
+    """What is written of components; the mixing, which is large, follows from the rest."""
+    return {name: leaf for name, leaf in named_leaves(parts).items() if name != "mixing"}
+
+
+def _components(arrays: dict[str, np.ndarray], half: np.ndarray) -> Components:
+    """What `_kept` gave; a `ValueError` where that makes no sense."""
+    acts, figures, middle, spread = (
+        arrays.get(f"components.{name}", np.empty(0))
+        for name in ("acts", "figures", "middle", "spread")
+    )
+    n, floats = len(half), (figures, middle, spread)
+    if acts.shape != (n, n) or figures.ndim != 2 or len(figures) != n or acts.dtype != bool:
+        raise ValueError("what it says of the components does not fit its states")
+    if middle.shape != spread.shape or any(x.dtype != np.float32 for x in floats):
+        raise ValueError("what it says of the components' figures makes no sense")
+    return Components.built(acts, mixings(acts, half), *floats)
+
+
+def _shared_layers(given: Any) -> SharedLayers:
+    each, whole = given["layers"], given["whole"]
+    if not _are_sizes(each) or not (whole is None or _are_sizes(whole)):
+        raise ValueError("its layers are not a list of sizes")
+    return SharedLayers(tuple(each), None if whole is None else tuple(whole))
+
+
+def _are_sizes(layers: Any) -> bool:
+    return isinstance(layers, list) and all(type(x) is int and 0 < x < 2**31 for x in layers)
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
@@ -151,7 +203,7 @@ def _checked(
 def _parts(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBounds | None]:
     described, layers, bounds = header["problem"], header["layers"], header["bounds"]
     check_description(described)
-    if not isinstance(layers, list) or not all(type(x) is int and 0 < x < 2**31 for x in layers):
+    if not _are_sizes(layers):
         raise ValueError("its layers are not a list of sizes")
     horizon = header.get("horizon")
     if horizon is not None and not (type(horizon) is int and 0 < horizon < 2**31):
