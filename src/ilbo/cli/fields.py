@@ -60,7 +60,11 @@ _run: dict[str, Any] = {
     "target": _option(
         float, "Ends training once the mean return on the test is as high as this.", "never"
     ),
-    "preset": _option(Preset, "Settings to start from: ours, the paper's, or for all starts of the region.", "default"),
+    "preset": _option(
+        Preset,
+        "Settings to start from: ours, the paper's, or for all starts of the region.",
+        "default",
+    ),
 }
 
 

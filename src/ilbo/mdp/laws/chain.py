@@ -68,7 +68,8 @@ class MarkovChain(eqx.Module):
     @property
     def law(self) -> Law:
         """The noise of one step: uniform on [0, 1]."""
-        return Moves(1, np.unique(np.append(np.asarray(self.upto, float).ravel(), [0.0, 1.0])))
+        ends = np.unique(np.append(np.asarray(self.upto, float).ravel(), [0.0, 1.0]))
+        return Moves(1, ends=ends)
 
     @property
     def places(self) -> int:
@@ -93,7 +94,7 @@ class MarkovChain(eqx.Module):
 class Moves(Uniform):
     """Uniform on [0, 1], of which only matters between which ends it lies."""
 
-    ends: np.ndarray
+    ends: np.ndarray = eqx.field(kw_only=True)
 
     def rules(self, points: int) -> list[Rule]:
         """Exact for a chain's steps, whatever the number of points."""
