@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Key
 from ilbo.baselines.open_loop import evaluation_noise, follow, reference_policies
 from ilbo.errors import UserError
 from ilbo.mdp.bounds import bounds_at, within
+from ilbo.mdp.device import on_accelerator
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, State
@@ -93,7 +94,7 @@ def hindsight(
     every = [*reference_policies(problem), *policies]
     solve = partial(_solve, problem, every, state, steps, rounds)
     random_key = jax.random.fold_in(as_key(key), 1)
-    size = BLOCK if jax.default_backend() == "cpu" else WIDE_BLOCK
+    size = WIDE_BLOCK if on_accelerator() else BLOCK
     blocks = [
         solve(noise[i : i + size], jax.random.fold_in(random_key, i))
         for i in range(0, episodes, size)

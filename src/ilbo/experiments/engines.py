@@ -44,9 +44,9 @@ class Local:
 
     @property
     def block_size(self) -> int | None:
-        import jax
+        from ilbo.mdp.device import on_accelerator
 
-        return os.cpu_count() if jax.default_backend() == "cpu" else None
+        return None if on_accelerator() else os.cpu_count()
 
     def run(self, work: Sequence[Block], perform: Perform, done: Done) -> None:
         import jax

@@ -23,3 +23,9 @@ def check_device() -> None:
             f"JAX finds no device for JAX_PLATFORMS={platforms!r}: install what it needs for that, "
             "or leave the variable out."
         ) from error
+
+
+def on_accelerator() -> bool:
+    """Whether programs run on a GPU or the like. There a step takes as long as it has kernels to
+    launch: loops of known length are better unrolled, and many seeds cost little more than one."""
+    return jax.default_backend() != "cpu"

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int, Key, UInt32
 from ilbo.errors import UserError
 from ilbo.forks import check_not_forked
 from ilbo.mdp.compiled import Bounded
+from ilbo.mdp.device import on_accelerator
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
 from ilbo.nn.policy import Policy
@@ -158,7 +159,7 @@ class Planner:
             raise UserError(f"Seeds must be different whole numbers, got {list(seeds)}.")
         self.trainer, self.seeds, self.episodes = trainer, tuple(seeds), episodes
         self.problem, self.config = trainer.problem, trainer.config
-        self.vectorise = jax.default_backend() != "cpu" if vectorise is None else vectorise
+        self.vectorise = on_accelerator() if vectorise is None else vectorise
         self.programs = None if self.vectorise else programs
         self.scouted = 0
         """Steps of the model that a search for plans has taken, for all seeds together."""

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ilbo.mdp.device import on_accelerator
 from ilbo.mdp.model import Model
 from ilbo.mdp.shapes import Number
 from ilbo.mdp.simulate import step
@@ -87,7 +88,7 @@ class Point(eqx.Module):
         # is not differentiated at the first, which nothing moves.
         carry = (state, self.policy(state, steps_left), steps_left)
         (last, action, left), (earned, states, lefts) = jax.lax.scan(
-            recompute(one), carry, (noise, nudges)
+            recompute(one), carry, (noise, nudges), unroll=on_accelerator()
         )
         tail = jnp.where(left > 0, self.critic(last, action, left), 0.0)
         factors = self.discount ** jnp.arange(len(noise) + 1)
