@@ -1,7 +1,7 @@
 """What was measured, as it lies in docs/results.
 
 `measured BENCHMARK FILE` is the table that benchmarks/BENCHMARK.py makes of docs/results/FILE;
-`studies` lists the pages there.
+a third word names another function of it that makes the table. `studies` lists the pages there.
 """
 
 import importlib.util
@@ -18,6 +18,7 @@ RESULTS = DOCS / "results"
 
 class Measured(SphinxDirective):
     required_arguments = 2
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         name, data = self.arguments[0], RESULTS / self.arguments[1]
@@ -29,7 +30,8 @@ class Measured(SphinxDirective):
         benchmark = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = benchmark  # dataclasses look their module up
         spec.loader.exec_module(benchmark)
-        return self.parse_text_to_nodes(benchmark.table(data))
+        make = getattr(benchmark, (self.arguments[2:] or ["table"])[0])
+        return self.parse_text_to_nodes(make(data))
 
 
 class Studies(SphinxDirective):

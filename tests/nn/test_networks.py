@@ -1,7 +1,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +9,7 @@ from names import QUICK
 import ilbo
 from ilbo.mdp.bounds import in_units_of_bounds, into_bounds
 from ilbo.mdp.simple import Random
-from ilbo.nn.critic import Critic, CriticNetwork
+from ilbo.nn.critic import Critic
 from ilbo.nn.mlp import MLP, Hidden
 from ilbo.nn.parameters import pack
 from ilbo.nn.policy import Layers, Policy
@@ -150,24 +149,3 @@ def test_a_large_matrix_of_few_columns_is_packed_transposed():
     np.testing.assert_array_equal(last, policy.network.output.weight.T)
     again = Policy.of(pack(policy.network), problem, Layers((2048,)))
     jax.tree.map(np.testing.assert_array_equal, policy, again)
-
-
-def test_a_critic_reaches_values_that_differ_by_orders_of_magnitude():
-    """Steps that move the hidden layers' output by some thousand at the most."""
-    states = jnp.linspace(-1, 1, 32)[:, None]
-    actions = jnp.zeros((32, 1))
-    values = -(10.0 ** jnp.linspace(0, 5, 32))
-    network = CriticNetwork.init(jax.random.key(0), 1, 1, (32,))
-    optimizer = optax.adam(0.03)
-
-    def one(carry, _):
-        def loss(network):
-            return jnp.mean((network(states, actions) - values) ** 2)
-
-        network, state = carry
-        updates, state = optimizer.update(jax.grad(loss)(network), state)
-        return (optax.apply_updates(network, updates), state), None
-
-    (network, _), _ = jax.lax.scan(one, (network, optimizer.init(network)), length=600)
-    found = network(states, actions)
-    np.testing.assert_allclose(found[-4:], values[-4:], rtol=0.1)

@@ -23,17 +23,8 @@ ENCODING = 32
 """Units that encode the state, and the action, before the critic's hidden layers."""
 
 
-LINEAR = 500.0
-"""Size up to which the output is nearly that of the hidden layers, in units of the reward scale."""
-
-
 class CriticNetwork(eqx.Module):
-    """Hidden layers behind an encoding of the state and one of the action.
-
-    Their output z becomes c sinh(z / c). Weights move by a learning rate a step at the most, so
-    that z stays within some thousand in a usual run, while values that differ by orders of
-    magnitude, such as those of −1 / s, go beyond.
-    """
+    """Hidden layers behind an encoding of the state and one of the action."""
 
     encode_state: Dense
     encode_action: Dense
@@ -54,8 +45,7 @@ class CriticNetwork(eqx.Module):
         self, state: Float[Array, "*b n"], action: Float[Array, "*b m"]
     ) -> Float[Array, "*b"]:
         encoded = [self.encode_state(state), self.encode_action(action)]
-        z = self.hidden(jax.nn.relu(jnp.concatenate(encoded, axis=-1)))[..., 0]
-        return LINEAR * jnp.sinh(z / LINEAR)
+        return self.hidden(jax.nn.relu(jnp.concatenate(encoded, axis=-1)))[..., 0]
 
     def fixed(self) -> CriticNetwork:
         return eqx.tree_at(lambda network: network.hidden, self, self.hidden.fixed())

@@ -17,6 +17,18 @@ from ilbo.planning.config import ILBO
 from ilbo.planning.numbers import Numbers
 from ilbo.planning.sharing import settle
 
+LINEAR = 500.0
+"""Size up to which a value is nearly the critic's output, in units of the reward scale."""
+
+
+def reaching(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
+    """c sinh(z / c) of a critic's output z.
+
+    Weights move by a learning rate a step at the most, so that z stays within some thousand in a
+    usual run, while values that differ by orders of magnitude, such as those of −1 / s, go beyond.
+    """
+    return LINEAR * jnp.sinh(z / LINEAR)
+
 
 def policy_maker(problem: Problem, config: ILBO) -> Maker:
     """What makes the policy's network."""
@@ -91,8 +103,10 @@ class Networks(eqx.Module):
         action: Float[Array, "*b m"],
         steps_left: Int[Array, "*b"],
     ) -> Float[Array, "*b"]:
-        """Q_ψ(s, a) in units of the reward scale, 0 where no step is left."""
+        """Q_ψ(s, a) in units of the reward scale, 0 where no step is left; a stationary critic, the
+        paper's, is linear in its last weights."""
         if not self.timed:
             return critic(state, action, jnp.zeros(jnp.shape(steps_left)))
-        q = critic(state, action, steps_left / self.problem.horizon, self.time(steps_left))
+        z = critic(state, action, steps_left / self.problem.horizon, self.time(steps_left))
+        q = reaching(z)
         return jnp.where(steps_left > 0, q, 0.0)
