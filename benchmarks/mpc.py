@@ -372,15 +372,17 @@ def table(path: Path) -> str:
     for name in TWINS:
         theirs = [x for x in lines if (x["problem"], x["what"]) == (name, "mpc")]
         ours = [x for x in lines if (x["problem"], x["what"]) == (name, "ilbo")]
-        if not theirs or not ours:
+        if not theirs:
             continue
         theirs = sorted(theirs, key=lambda x: x["first"])
         they = np.array([r for x in theirs for r in x["returns"]])
-        we = np.array(ours[0]["returns"])[: len(they)]
         slow = f"{np.mean([x['milliseconds'] for x in theirs]):.1f}"
-        quick, long = f"{ours[0]['milliseconds']:.3f}", f"{ours[0]['seconds']:.0f}"
-        figures = with_error(they), with_error(we), with_error(they - we)
-        rows.append((name, len(they), *figures, slow, quick, long))
+        we, ahead, quick, long = ("–",) * 4
+        if ours:
+            returns = np.array(ours[0]["returns"])[: len(they)]
+            we, ahead = with_error(returns), with_error(they - returns)
+            quick, long = f"{ours[0]['milliseconds']:.3f}", f"{ours[0]['seconds']:.0f}"
+        rows.append((name, len(they), with_error(they), we, ahead, slow, quick, long))
     columns = ("problem", "episodes", "MPC earns", "ILBO earns", "MPC is ahead by")
     columns += ("MPC, ms of a core a decision", "ILBO, the same", "ILBO, s of training")
     return markdown_table(columns, rows)
