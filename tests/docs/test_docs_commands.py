@@ -43,7 +43,8 @@ SMALL = {
 """What makes a command quick; the last of two equal flags counts."""
 LONG = ("reproduce", "watch")
 """What serves until it is stopped, or takes hours; both have tests of their own."""
-FIRST = [page for page in PAGES if commands(page)]
+FIRST = [page for page in PAGES if commands(page) and page.name != "commands.md"]
+"""Pages with examples; that one is a list of all there is."""
 
 
 @pytest.mark.slow

@@ -263,14 +263,14 @@ class SHACTrainer(Trainer):
         normal = sampling.normal(normal_key, (*shape, problem.action_size))
         objective = jax.value_and_grad(self.objective, has_aux=True)
         (value, (episodes, window)), gradient = objective(state.actor.network, state, noise, normal)
-        norm = jnp.sqrt(sum(jnp.sum(part**2) for part in jax.tree.leaves(gradient)))
-        good = (state.fault == 0) & jnp.isfinite(value) & jnp.isfinite(norm)
+        allowed = (state.fault == 0) & jnp.isfinite(value)
         gone = jnp.clip(state.update / self.total_updates, 0.0, 1.0)
         decay = 1 - (1 - config.final_rate) * gone
-        network, optimizer, mean_norm, _ = climb(
+        network, optimizer, mean_norm, norm = climb(
             self.optimizer(config.policy_rate * decay), state.actor.network, gradient,
-            state.actor.optimizer, state.actor.norm, config.clip, good,
+            state.actor.optimizer, state.actor.norm, config.clip, allowed,
         )  # fmt: skip
+        good = allowed & jnp.isfinite(norm)
         critic, loss, critic_norm = self.fit(
             state, window, config.critic_rate * decay, good, order_key
         )
