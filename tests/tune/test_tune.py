@@ -1,5 +1,6 @@
 """`ilbo tune`: what is tried, how trials are judged and given up, and going on after a kill."""
 
+import errno
 import json
 import math
 from types import SimpleNamespace
@@ -158,6 +159,27 @@ def test_what_a_killed_write_has_left_is_taken_away(untrained, tmp_path):
     names = {path.name for path in tmp_path.iterdir()}
     told = {"study.journal", "study.json", "space.toml", "best.toml", "result.json", "tuning.html"}
     assert names == {*told, ".lock"}
+
+
+def test_a_full_disk_is_told_and_the_trials_are_kept(untrained, tmp_path, monkeypatch, capsys):
+    from optuna.storages.journal import JournalFileBackend as Backend
+
+    write, passed = Backend.append_logs, []
+
+    def fills(self, logs):
+        passed.append(logs)
+        if len(passed) == 12:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, logs)
+
+    command = ["tune", "navigation-3", "--episodes", "20", "--trials", "9", "--out", str(tmp_path)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Backend, "append_logs", fills)
+        assert main(command) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "study.journal': no space left on device. The trials so far are kept" in said
+    assert main(command) == 0
+    assert json.loads((tmp_path / "result.json").read_text())["trials"] == 9
 
 
 def test_a_damaged_line_among_the_trials_is_named(untrained, tmp_path):

@@ -10,9 +10,11 @@ tuning.html     the page to look at
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,17 @@ from ilbo.storage.files import (
 
 JOURNAL, STUDY, SPACE = "study.journal", "study.json", "space.toml"
 BEST, RESULT, PAGE, LOCK = "best.toml", "result.json", "tuning.html", ".lock"
+
+
+@contextlib.contextmanager
+def writing_trials(folder: Path) -> Iterator[None]:
+    """Has a disk that takes no more of the journal told by its name; Optuna's errors do without."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS):
+            raise cannot_write(folder / JOURNAL, error) from error
+        raise
 
 
 class StudyFolder:
