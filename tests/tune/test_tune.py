@@ -177,7 +177,7 @@ def test_a_full_disk_is_told_and_the_trials_are_kept(untrained, tmp_path, monkey
         patched.setattr(Backend, "append_logs", fills)
         assert main(command) == 1
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "study.journal': no space left on device. The trials so far are kept" in said
+    assert "study.journal': no space left on device. Trials so far are kept" in said
     assert main(command) == 0
     assert json.loads((tmp_path / "result.json").read_text())["trials"] == 9
 

@@ -89,7 +89,7 @@ class Command:
                 place=make_place(self.on, self.address),
             )
         except WriteError as error:
-            note(f"ilbo: {error} The trials so far are kept: make room and give the command again.")
+            note(f"ilbo: {error} Trials so far are kept: the same command goes on with them.")
             return 1
         if self.json:
             print_json({**result, "out": str(out)})

@@ -70,10 +70,10 @@ class StudyFolder:
         remove_temporaries(self.path)
         journal = self.path / JOURNAL
         try:
+            if not ((self.path / STUDY).exists() and journal.exists()):
+                return
             for left in self.path.glob(f"{JOURNAL}.lock*"):
                 left.unlink()
-            if not journal.exists():
-                return
             text = read_bytes(journal)
             whole = text.rfind(b"\n") + 1
             if whole < len(text):
