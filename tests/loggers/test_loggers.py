@@ -76,6 +76,14 @@ def test_a_logger_that_fails_costs_no_run(capsys):
     assert said.count("Heard fails, and training goes on without it: no answer") == 1
 
 
+def test_a_logger_of_ones_own_needs_to_name_no_package():
+    class Own(ilbo.loggers.Logger):
+        def track(self, title, seed, settings):
+            return None
+
+    Own.check_installed()
+
+
 def test_what_is_not_finite_is_not_told():
     assert of_seed({"seed": 3, "mean": math.nan, "std": 2, "problem": "x"}, 0) == {"std": 2.0}
 
@@ -86,6 +94,9 @@ def test_what_cannot_be_is_one_clear_sentence(monkeypatch, capsys, tmp_path):
         ilbo.plan(problem, log="mlfow")
     with pytest.raises(UserError, match="go into the run folder"):
         ilbo.plan(problem, log=("tensorboard",))
+    for what in (3, Heard, [None]):
+        with pytest.raises(UserError, match="A logger is one of tensorboard, mlflow, wandb"):
+            ilbo.plan(problem, log=what)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     out = tmp_path / "run"
     for name in ("mlflow", "wandb", "tensorboard"):

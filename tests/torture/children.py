@@ -13,6 +13,7 @@ import time
 import traceback
 from typing import NamedTuple
 
+import numpy as np
 from PIL import Image
 
 HANGS = 600.0
@@ -33,8 +34,8 @@ class Ended(NamedTuple):
 def load():
     """Imports all that commands import, and starts nothing; leaves out what is not tested here.
 
-    Pictures are written, but not drawn; simple policies are not evaluated for comparison; and a
-    command line is parsed once. Of a small run's time these took two thirds.
+    Of a run, pictures are written, but not drawn; its result is of the policies' parameters, and
+    not of episodes; and a command line is parsed once. These took three quarters of the time.
     """
     from ilbo.cli.main import COMMANDS
 
@@ -56,13 +57,31 @@ def load():
     from ilbo.runs import finish, results
 
     results.FRESH_EPISODES = FEW
-    results.evaluate_fresh.__defaults__ = (FEW,)
+    results.evaluate_fresh = _figures
     finish.yardsticks = results.yardsticks = lambda *_: {}
     for draw in ("draw_trajectories", "draw_learning_curve"):
         setattr(pictures, draw, lambda *_, **__: None)
     canvas._save_png = lambda _, path: Image.effect_noise((64, 64), 50.0).save(path, "png")
     parse = functools.cache(main.parse)
     main.parse = lambda name, arguments: parse(name, tuple(arguments))
+
+
+def _figures(problem, policies, episodes=FEW):
+    """What stands for evaluations: numbers that the parameters of each policy decide."""
+    import equinox as eqx
+    import jax
+
+    from ilbo.mdp.evaluate import Evaluation
+
+    found = []
+    for policy in policies:
+        arrays = jax.tree.leaves(eqx.filter(policy, eqx.is_array))
+        size = sum(float(np.abs(np.asarray(array, float)).sum()) for array in arrays)
+        returns = size + np.arange(episodes)
+        found.append(
+            Evaluation(episodes, size, 1.0, (size, size), size, 1.0, 0.0, returns, returns)
+        )
+    return found
 
 
 class Child:

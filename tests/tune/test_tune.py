@@ -1,5 +1,6 @@
 """`ilbo tune`: what is tried, how trials are judged and given up, and going on after a kill."""
 
+import errno
 import json
 import math
 from types import SimpleNamespace
@@ -148,13 +149,54 @@ def test_a_study_that_was_killed_goes_on_and_tries_again_what_it_was_at(
     assert len(untrained) == 6  # nothing is done twice
 
 
+def test_what_a_killed_write_has_left_is_taken_away(untrained, tmp_path):
+    study_of(tmp_path, 3)
+    with (tmp_path / "study.journal").open("ab") as file:
+        file.write(b'{"op_code":4,"worker_id":"0')
+    (tmp_path / "study.journal.lock").symlink_to(tmp_path / "not" / "there")
+    (tmp_path / f".ilbo-{'0' * 16}.tmp").write_text("half")
+    assert study_of(tmp_path, 5)["trials"] == len(untrained) == 5
+    names = {path.name for path in tmp_path.iterdir()}
+    told = {"study.journal", "study.json", "space.toml", "best.toml", "result.json", "tuning.html"}
+    assert names == {*told, ".lock"}
+
+
+def test_a_full_disk_is_told_and_the_trials_are_kept(untrained, tmp_path, monkeypatch, capsys):
+    from optuna.storages.journal import JournalFileBackend as Backend
+
+    write, passed = Backend.append_logs, []
+
+    def fills(self, logs):
+        passed.append(logs)
+        if len(passed) == 12:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, logs)
+
+    command = ["tune", "navigation-3", "--episodes", "20", "--trials", "9", "--out", str(tmp_path)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Backend, "append_logs", fills)
+        assert main(command) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "study.journal': no space left on device. Trials so far are kept" in said
+    assert main(command) == 0
+    assert json.loads((tmp_path / "result.json").read_text())["trials"] == 9
+
+
+def test_a_damaged_line_among_the_trials_is_named(untrained, tmp_path):
+    study_of(tmp_path, 1)
+    journal = tmp_path / "study.journal"
+    journal.write_bytes(journal.read_bytes().replace(b'{"op_code":4', b'{op_code":4', 1))
+    with pytest.raises(UserError, match=r"study.journal' is damaged: line \d+ is no JSON"):
+        study_of(tmp_path, 3)
+
+
 def test_another_study_in_the_folder_is_refused(untrained, tmp_path):
     study_of(tmp_path, 1)
     with pytest.raises(UserError, match="begun with another seeds"):
         study_of(tmp_path, 2, seeds=(1, 2))
     with pytest.raises(UserError, match="nothing to tune"):
         study_of(tmp_path, 2, fixed=dict.fromkeys(read_space(None)[0], 1))
-    (tmp_path / "study.journal").write_text("nonsense\nnonsense\n")
+    (tmp_path / "study.journal").write_text("{}\n{}\n")
     with pytest.raises(UserError, match="cannot be read as trials"):
         study_of(tmp_path, 2)
 

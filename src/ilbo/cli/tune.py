@@ -57,6 +57,7 @@ class Command:
         from ilbo.runs import settings
         from ilbo.runs.layout import relative
         from ilbo.storage.cache import keep_compiled_programs
+        from ilbo.storage.files import WriteError
         from ilbo.tune import folder
         from ilbo.tune.outcome import sentence
         from ilbo.tune.places import make_place
@@ -68,23 +69,28 @@ class Command:
         base = settings.config(given.get("preset", "default"), given)
         problem = ilbo.make(self.problem, self.instance, arguments_of(self.arguments))
         out = self.out or Path("tuned") / (re.sub(r"[^\w.()-]+", "-", problem.name).strip("-."))
-        result = tune(
-            problem,
-            base,
-            out,
-            trials=self.trials,
-            seeds=settings.seeds({"seeds": 2, **given}),
-            fresh_seeds=self.fresh_seeds,
-            space=self.space,
-            fixed=given,
-            named={
-                "problem": self.problem,
-                "instance": self.instance,
-                "arg": list(self.arguments) or None,
-            },
-            say=note,
-            place=make_place(self.on, self.address),
-        )
+        named = {
+            "problem": self.problem,
+            "instance": self.instance,
+            "arg": list(self.arguments) or None,
+        }
+        try:
+            result = tune(
+                problem,
+                base,
+                out,
+                trials=self.trials,
+                seeds=settings.seeds({"seeds": 2, **given}),
+                fresh_seeds=self.fresh_seeds,
+                space=self.space,
+                fixed=given,
+                named=named,
+                say=note,
+                place=make_place(self.on, self.address),
+            )
+        except WriteError as error:
+            note(f"ilbo: {error} Trials so far are kept: the same command goes on with them.")
+            return 1
         if self.json:
             print_json({**result, "out": str(out)})
             return 0

@@ -40,10 +40,11 @@ class Logger(Hook, ABC):
     Where the other program fails while training goes on, a line says so, and training goes on.
     """
 
-    name: str
+    name: str = "The logger"
     """As users call the program."""
-    package: str
-    extra: str
+    package: str = ""
+    """What must be installed for it, if anything, and the extra of ilbo that brings it."""
+    extra: str = ""
 
     def __init__(self) -> None:
         self.tracks: dict[int, Track] = {}
@@ -96,7 +97,7 @@ class Logger(Hook, ABC):
     @classmethod
     def check_installed(cls) -> None:
         """Raises where the other program is not there."""
-        if importlib.util.find_spec(cls.package) is None:
+        if cls.package and importlib.util.find_spec(cls.package) is None:
             raise UserError(
                 f"{cls.name} needs the package {cls.package}, which is not installed: "
                 f"pip install 'ilbo[{cls.extra}]'."

@@ -46,9 +46,16 @@ class Loggers(list[Logger]):
 
 
 @contextlib.contextmanager
-def loggers(asked: str | Logger | Iterable[str | Logger], folder: Path | None) -> Iterator[Loggers]:
+def loggers(asked: Any, folder: Path | None) -> Iterator[Loggers]:
     """Those asked for, by name or as they are; closed at the end at the latest."""
-    each = [asked] if isinstance(asked, str | Logger) else list(asked)
+    one_alone = isinstance(asked, str) or not isinstance(asked, Iterable)
+    each = [asked] if one_alone else list(asked)
+    for one in each:
+        if not isinstance(one, str | Logger):
+            raise UserError(
+                f"A logger is one of {', '.join(NAMES)}, or an object of `ilbo.loggers`, got "
+                f"{one!r}."
+            )
     found = Loggers(one if isinstance(one, Logger) else named(one, folder) for one in each)
     for logger in found:
         logger.check_installed()

@@ -111,7 +111,7 @@ def open_study(folder: Path, seed: int, patience: int) -> Any:
         study = optuna.create_study(
             storage=storage, study_name="ilbo", direction="maximize", load_if_exists=True
         )
-    except UserError:
+    except (UserError, OSError):
         raise
     except Exception as error:
         raise UserError(

@@ -70,8 +70,9 @@ def tune(
     place = place or Here()
     place.check(shared)
     with StudyFolder(path, told, text) as held:
-        study = open_study(held.path, seeds[0], base.episodes // 4)
-        place.run(Asking(study, shared, trials, say))
+        with files.writing_trials(held.path):
+            study = open_study(held.path, seeds[0], base.episodes // 4)
+            place.run(Asking(study, shared, trials, say))
         if not any(trial.state.name == "COMPLETE" for trial in study.trials):
             raise UserError("All trials were given up: try another space, or more of them.")
         best = study.best_trial
