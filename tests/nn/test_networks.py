@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ from ilbo.nn.critic import Critic, CriticNetwork
 from ilbo.nn.mlp import MLP, Hidden
 from ilbo.nn.parameters import pack
 from ilbo.nn.policy import Layers, Policy
+from ilbo.planning.ilbo import ILBOTrainer
 
 bound = st.one_of(st.floats(-1e3, 1e3, width=32), st.just(np.inf))
 
@@ -171,3 +173,21 @@ def test_a_critic_reaches_values_that_differ_by_orders_of_magnitude():
     (network, _), _ = jax.lax.scan(one, (network, optimizer.init(network)), length=600)
     found = network(states, actions)
     np.testing.assert_allclose(found[-4:], values[-4:], rtol=0.1)
+
+
+@pytest.mark.parametrize("preset", [ilbo.ILBO, ilbo.ILBO.paper])
+def test_only_the_critic_that_sees_the_time_bends_its_output(preset):
+    """Weights of the last layer that are 10,000 times as large: values that are so for the
+    stationary critic, the paper's, and larger ones for the other."""
+    networks = ILBOTrainer.of(ilbo.make("navigation-3"), preset(layers=(8,)), 10).networks
+    critic = networks.critic(networks.init(jax.random.key(0), jax.random.key(1))[1])
+    state, action, left = jnp.array([3.0, 4.0]), jnp.array([0.5, -0.5]), jnp.array(7)
+    last = critic.network.hidden.output
+    larger = eqx.tree_at(
+        lambda c: c.network.hidden.output, critic, jax.tree.map(lambda w: 1e4 * w, last)
+    )
+    small, large = (float(networks.value(c, state, action, left)) for c in (critic, larger))
+    if networks.timed:
+        assert large / small > 1.01e4
+    else:
+        assert large / small == pytest.approx(1e4, rel=1e-3)

@@ -53,9 +53,14 @@ class CriticNetwork(eqx.Module):
     def __call__(
         self, state: Float[Array, "*b n"], action: Float[Array, "*b m"]
     ) -> Float[Array, "*b"]:
+        return LINEAR * jnp.sinh(self.linear(state, action) / LINEAR)
+
+    def linear(
+        self, state: Float[Array, "*b n"], action: Float[Array, "*b m"]
+    ) -> Float[Array, "*b"]:
+        """z, the output of the hidden layers."""
         encoded = [self.encode_state(state), self.encode_action(action)]
-        z = self.hidden(jax.nn.relu(jnp.concatenate(encoded, axis=-1)))[..., 0]
-        return LINEAR * jnp.sinh(z / LINEAR)
+        return self.hidden(jax.nn.relu(jnp.concatenate(encoded, axis=-1)))[..., 0]
 
     def fixed(self) -> CriticNetwork:
         return eqx.tree_at(lambda network: network.hidden, self, self.hidden.fixed())
@@ -102,6 +107,8 @@ class Critic(eqx.Module):
     model: Model
     components: Components | None = None
     """What it sees of each component, where it shares what it knows between them."""
+    linear: bool = eqx.field(static=True, default=False)
+    """Whether the value is the output of the hidden layers as it is."""
 
     @classmethod
     def init(
@@ -150,9 +157,10 @@ class Critic(eqx.Module):
             return self._shared(state, action, time_left, time)
         seen = jnp.concatenate([self.scaling(state), 2 * time_left[..., None] - 1], axis=-1)
         bounds = bounds_at(self.model, state, time)
-        return self.network(
-            seen.astype(jnp.float32), in_units_of_bounds(action, *bounds).astype(jnp.float32)
-        )
+        units = in_units_of_bounds(action, *bounds).astype(jnp.float32)
+        if self.linear and isinstance(self.network, CriticNetwork):
+            return self.network.linear(seen.astype(jnp.float32), units)
+        return self.network(seen.astype(jnp.float32), units)
 
     def _shared(self, state: Array, action: Array, time_left: Array, time: Any) -> Array:
         assert self.components is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
@@ -70,7 +72,9 @@ class Networks(eqx.Module):
         return policy_maker(self.problem, self.config)
 
     def critic(self, psi: Parameters) -> Critic:
-        return Critic.of(psi, self.problem, *self._for_critic)
+        critic = Critic.of(psi, self.problem, *self._for_critic)
+        # A stationary critic is the paper's, whose output is plain.
+        return critic if self.timed else replace(critic, linear=True)
 
     @property
     def _for_critic(self) -> tuple[tuple[int, ...], Components | None]:
