@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ilbo.experiments import generalisation, grid, learning_curves, stability
-from ilbo.experiments.arms import Arm
-from ilbo.experiments.scales import OURS, PAPER, STORED, TF_MDP, Scale
+from ilbo.experiments.arms import Arm, Result
+from ilbo.experiments.scales import OURS, PAPER, TF_MDP, Scale
 from ilbo.experiments.statistics import largest_drop, reach, spread
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
@@ -33,8 +33,8 @@ PUBLISHED = {
 }
 """Of tf-mdp: the best batch mean of each run, in the results that its authors published."""
 
-Cell = tuple[str, bool]
-"""What was measured, and whether the claim holds by it."""
+Cell = tuple[str, bool] | None
+"""What was measured, and whether the claim holds by it; None where it was not run."""
 
 
 def arms(scale: Scale) -> list[Arm]:
@@ -53,13 +53,15 @@ def _part(study: Study, module: ModuleType) -> Study:
     return replace(study, arms=module.arms(study.scale))
 
 
-def _of(study: Study, label: str, problem: str, architecture: str) -> Arm:
-    (found,) = (
-        arm
-        for arm in study.arms
-        if (arm.label, arm.problem, study.architecture(arm)) == (label, problem, architecture)
-    )
-    return found
+def _runs(part: Study, label: str, problem: str, architecture: str) -> list[Result]:
+    """Those of an arm; none where it is not run."""
+    wanted = (label, problem, architecture)
+    return [
+        run
+        for arm in part.arms
+        if (arm.label, arm.problem, part.architecture(arm)) == wanted
+        for run in part.of(arm)
+    ]
 
 
 def _table(
@@ -79,7 +81,8 @@ def _table(
 
 
 def _flat(cells: list[Cell]) -> list[str]:
-    return [word for text, holds in cells for word in (text, "yes" if holds else "**no**")]
+    both = [(cell[0], "yes" if cell[1] else "**no**") if cell else ("", "") for cell in cells]
+    return [word for words in both for word in words]
 
 
 def _method_columns() -> list[str]:
@@ -90,17 +93,17 @@ def _efficiency(study: Study) -> list[str]:
     part = _part(study, learning_curves)
 
     def row(problem: str, architecture: str) -> tuple[list[str], list[Cell]]:
-        theirs = part.of(_of(part, TF_MDP, problem, architecture))
+        theirs, *ours = _every(part, problem, architecture)
         quality = float(np.mean([run.best[-1] for run in theirs]))
         spent = theirs[0].samples["episodes"]
-        cells = []
-        for method in METHODS:
-            runs = part.of(_of(part, method, problem, architecture))
-            there = reach([(run.episodes, run.best) for run in runs], quality)
-            reached = bool(np.isfinite(there.median))
-            text = f"{there.median:,.0f}, {spent / there.median:,.1f} times fewer"
-            cells.append((text if reached else "never", reached and there.median < spent))
-        return [number(quality), f"{spent:,}"], cells
+
+        def cell(runs: list[Result]) -> Cell:
+            there = reach([(run.episodes, run.best) for run in runs], quality).median
+            if not np.isfinite(there):
+                return "never", False
+            return f"{there:,.0f}, {spent / there:,.1f} times fewer", there < spent
+
+        return [number(quality), f"{spent:,}"], [cell(runs) if runs else None for runs in ours]
 
     return [
         "## Sample efficiency",
@@ -111,15 +114,25 @@ def _efficiency(study: Study) -> list[str]:
     ]
 
 
+def _every(part: Study, problem: str, architecture: str) -> list[list[Result]]:
+    """The runs of tf-mdp and of both methods."""
+    return [_runs(part, label, problem, architecture) for label in (TF_MDP, *METHODS)]
+
+
+def _finals(runs: list[Result]) -> list[float]:
+    return [run.final for run in runs]
+
+
 def _quality(study: Study) -> list[str]:
     part = _part(study, learning_curves)
 
     def row(problem: str, architecture: str) -> tuple[list[str], list[Cell]]:
-        theirs, *ours = _finals(part, problem, architecture)
-        better = [float(np.mean(final)) > float(np.mean(theirs)) for final in ours]
-        cells = list(zip(map(mean_and_spread, ours), better, strict=True))
-        published = PUBLISHED.get((problem, architecture), "")
-        return [published, mean_and_spread(theirs)], cells
+        theirs, *ours = map(_finals, _every(part, problem, architecture))
+        cells = [
+            (mean_and_spread(own), float(np.mean(own)) > float(np.mean(theirs))) if own else None
+            for own in ours
+        ]
+        return [PUBLISHED.get((problem, architecture), ""), mean_and_spread(theirs)], cells
 
     return [
         "## Quality",
@@ -127,34 +140,6 @@ def _quality(study: Study) -> list[str]:
         "± standard deviation over runs, against our version of tf-mdp. As published: best batch "
         "means in the results of tf-mdp's authors.",
         _table(part, ["tf-mdp as published", "tf-mdp"], row),
-        "The paper takes the one stored next state for the expectation over next states. With it "
-        f"(`{STORED}`) the final policies are:",
-        markdown_table(
-            ["problem", PAPER, "with one stored sample"],
-            [
-                [
-                    problem,
-                    *(
-                        mean_and_spread(
-                            [
-                                run.final
-                                for run in part.of(_of(part, label, problem, part.scale.main))
-                            ]
-                        )
-                        for label in (PAPER, STORED)
-                    ),
-                ]
-                for problem in part.scale.problems
-            ],
-        ),
-    ]
-
-
-def _finals(part: Study, problem: str, architecture: str) -> list[list[float]]:
-    """Final policies of tf-mdp and of both methods."""
-    return [
-        [run.final for run in part.of(_of(part, label, problem, architecture))]
-        for label in (TF_MDP, *METHODS)
     ]
 
 
@@ -162,8 +147,11 @@ def _variance(study: Study) -> list[str]:
     part = _part(study, learning_curves)
 
     def row(problem: str, architecture: str) -> tuple[list[str], list[Cell]]:
-        theirs, *ours = map(spread, _finals(part, problem, architecture))
-        return [number(theirs)], [(number(own), own < theirs) for own in ours]
+        theirs, *ours = map(_finals, _every(part, problem, architecture))
+        least = spread(theirs)
+        return [number(least)], [
+            (number(spread(own)), spread(own) < least) if own else None for own in ours
+        ]
 
     return [
         "## Variance",
@@ -176,18 +164,22 @@ def _variance(study: Study) -> list[str]:
 def _stability(study: Study) -> list[str]:
     part = _part(study, stability)
 
-    def drop(label: str, problem: str, architecture: str) -> float:
-        runs = part.of(_of(part, label, problem, architecture))
+    def drop(runs: list[Result]) -> float:
         return float(np.mean([largest_drop(stability.late_tests(run)) for run in runs]))
 
     def row(problem: str, architecture: str) -> tuple[list[str], list[Cell]]:
-        theirs, *ours = (drop(label, problem, architecture) for label in (TF_MDP, *METHODS))
-        return [number(theirs)], [(number(own), own < theirs) for own in ours]
+        theirs, *ours = _every(part, problem, architecture)
+        least = drop(theirs)
+        return [number(least)], [
+            (number(drop(own)), drop(own) < least) if own else None for own in ours
+        ]
 
     return [
         "## Stability",
         "*The policy of the moment does not degrade late in training.* How far a test falls below "
-        "the best one before it in the second half of training, mean over runs of the largest.",
+        "the best one before it in the second half of training, mean over runs of the largest. "
+        "ILBO's tests are of the policy selected by then: a newer one takes its place where it "
+        "earns more on replayed noise.",
         _table(part, ["tf-mdp"], row, (part.scale.stability_problem,)),
     ]
 
@@ -197,35 +189,25 @@ def _settings(study: Study) -> list[str]:
     cells = grid.cells_of(part)
     rows = []
     for problem in part.scale.problems:
-        for architecture in part.scale.architectures:
-            here = [
-                cell
-                for cell in cells
-                if (cell[0].problem, part.architecture(cell[0])) == (problem, architecture)
-            ]
-            if not here:
-                continue
-            means = {arm.label: float(np.mean(costs)) for arm, epochs, costs in here if not epochs}
-            others = [
-                (f"{epochs} × {arm.settings['batch']}", float(np.mean(costs)))
-                for arm, epochs, costs in here
-                if epochs and arm.settings["batch"] not in part.scale.small_batches
-            ]
-            best, cost = min(others, key=lambda other: other[1])
-            counts = [sum(means[method] < other for _, other in others) for method in METHODS]
-            verdicts = [
-                (
-                    f"{number(means[method])}, less than {count} of {len(others)}",
-                    count == len(others),
-                )
-                for method, count in zip(METHODS, counts, strict=True)
-            ]
-            rows.append([problem, architecture, f"{number(cost)} ({best})", *_flat(verdicts)])
-    columns = ["problem", "architecture", "tf-mdp's least (epochs × batch)", *_method_columns()]
+        here = [cell for cell in cells if cell[0].problem == problem]
+        means = {arm.label: float(np.mean(costs)) for arm, epochs, costs in here if not epochs}
+        others = {
+            f"{epochs} × {arm.settings['batch']}": float(np.mean(costs))
+            for arm, epochs, costs in here
+            if epochs and arm.settings["batch"] not in part.scale.small_batches
+        }
+        counts = [sum(means[method] < cost for cost in others.values()) for method in METHODS]
+        verdicts: list[Cell] = [
+            (f"{number(means[method])}, less than {count} of {len(others)}", count == len(others))
+            for method, count in zip(METHODS, counts, strict=True)
+        ]
+        best = min(others, key=lambda setting: others[setting])
+        rows.append([problem, f"{number(others[best])} ({best})", *_flat(verdicts)])
+    columns = ["problem", "tf-mdp's least (epochs × batch)", *_method_columns()]
     return [
         "## Settings of tf-mdp",
         "*ILBO costs less than tf-mdp whatever its epochs and batches.* Mean cost of the best "
-        "policies so far, over the published grid.",
+        f"policies so far, over the published grid, {part.scale.main}.",
         markdown_table(columns, rows),
     ]
 
@@ -235,7 +217,7 @@ def _generalisation(study: Study) -> list[str]:
     rows = []
     for problem in part.scale.problems:
         places = generalisation.places_of(part, problem)
-        cells = []
+        cells: list[Cell] = []
         for method in METHODS:
             count = sum(place.is_ahead(method) for place in places)
             cells.append((f"{count} of {len(places)}", count > len(places) / 2))

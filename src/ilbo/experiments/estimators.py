@@ -12,6 +12,7 @@ from ilbo.experiments.statistics import largest_drop, mean, probability_of_impro
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
 from ilbo.planning.config import ILBO
+from ilbo.planning.estimators.score import Score
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,10 +48,19 @@ def arms(scale: Scale) -> list[Arm]:
         "episodes": episodes,
         "evaluate_every": max(1, episodes // 20),
     }
+    tests = {name: base[name] for name in ("layers", "episodes", "evaluate_every")}
+    stored = Score(draws=1, next_states="stored", baseline="value")
+    papers = {
+        "the paper's": ILBO.paper(**{**scale.paper, **tests}),
+        "the paper's, one stored sample": ILBO.paper(**{**scale.paper, **tests}, estimator=stored),
+    }
     return [
-        Arm(label, problem, "ilbo", {**base, **changes}, fresh=scale.fresh)
+        Arm(label, problem, "ilbo", settings, fresh=scale.fresh)
         for problem in scale.problems
-        for label, changes in variants(scale).items()
+        for label, settings in [
+            *((label, {**base, **changes}) for label, changes in variants(scale).items()),
+            *((label, config.to_dict()) for label, config in papers.items()),
+        ]
     ]
 
 
@@ -86,7 +96,8 @@ def report(study: Study) -> str:
             f"After {default['episodes']:,} episodes. Final policy on fresh trajectories, best so "
             "far on the test trajectories; mean ± standard deviation over runs. All but the "
             "default count one state a sample, with as many samples as the default counts states; "
-            "the score estimator draws several next states.",
+            "the score estimator draws several next states. The last two rows are the paper's "
+            "settings, with several draws of each next state and with the stored one alone.",
             markdown_table(columns, rows),
         ]
     )

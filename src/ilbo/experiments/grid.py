@@ -25,20 +25,17 @@ Cell = tuple[Arm, int, list[float]]
 def arms(scale: Scale) -> list[Arm]:
     """A run of the most epochs passes through all shorter ones, since nothing in it depends on how
     long it will be; so there is one arm for each batch."""
-    architectures = [scale.main] if scale.name == "small" else list(scale.architectures)
     chosen = []
     for problem in scale.problems:
-        for architecture in architectures:
-            chosen.append(scale.paper_arm(problem, architecture))
-            chosen.append(scale.our_arm(problem, architecture))
-            base = scale.through_time_arm(problem, architecture)
-            for batch in scale.grid_batches:
-                changes = {"epochs": max(scale.grid_epochs), "batch": batch}
-                chosen.append(_with(base, f"batch {batch}", changes))
-            tuned = scale.tuned_arm(problem, architecture)
-            for batch in scale.small_batches:
-                changes = {"epochs": scale.small_batch_epochs, "batch": batch}
-                chosen.append(_with(tuned, f"tuned, batch {batch}", changes))
+        *ours, base = scale.learners(problem, scale.main)
+        chosen += ours
+        for batch in scale.grid_batches:
+            changes = {"epochs": max(scale.grid_epochs), "batch": batch}
+            chosen.append(_with(base, f"batch {batch}", changes))
+        tuned = scale.tuned_arm(problem, scale.main)
+        for batch in scale.small_batches:
+            changes = {"epochs": scale.small_batch_epochs, "batch": batch}
+            chosen.append(_with(tuned, f"tuned, batch {batch}", changes))
     return chosen
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ilbo.experiments.arms import Arm
-from ilbo.experiments.scales import OURS, PAPER, STORED, Scale
+from ilbo.experiments.scales import OURS, PAPER, Scale
 from ilbo.experiments.statistics import mean, probability_of_improvement, reach, spread
 from ilbo.experiments.study import Study, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
@@ -23,15 +23,14 @@ SEEDS = {"smoke": 2, "small": 2, "paper": 10}
 
 def arms(scale: Scale) -> list[Arm]:
     learners = [
-        make(problem, architecture)
+        arm
         for problem in scale.problems
         for architecture in scale.architectures
-        for make in (scale.paper_arm, scale.our_arm, scale.through_time_arm)
+        for arm in scale.learners(problem, architecture)
     ]
     tuned = [scale.tuned_arm(problem, scale.main) for problem in scale.problems]
-    stored = [scale.stored_arm(problem) for problem in scale.problems]
     yardsticks = [arm for problem in scale.problems for arm in scale.yardsticks(problem)]
-    return learners + tuned + stored + yardsticks
+    return learners + tuned + yardsticks
 
 
 def report(study: Study) -> str:
@@ -47,8 +46,7 @@ def report(study: Study) -> str:
             "with a 95 % bootstrap interval over runs. Mean ± standard deviation over runs. The "
             "gap is to the hindsight limit (perfect information), which no policy can exceed.",
             f"`{PAPER}` is the paper's method and settings with each expectation over next states "
-            f"taken over several draws of the model; `{STORED}`, as in the paper, takes the stored "
-            f"next state for it. `{OURS}` is our default.",
+            f"taken over several draws of the model; `{OURS}` is our default.",
             "## ILBO against tf-mdp",
             _duels(study),
             "Factor: tf-mdp's episodes over ILBO's to reach tf-mdp's mean at its end (best so "
@@ -66,12 +64,8 @@ def _learners(study: Study, problem: str) -> list[Arm]:
 
 
 def _shown(study: Study, problem: str, architecture: str) -> list[Arm]:
-    """The learners of one architecture, without the paper's stored sample."""
-    return [
-        arm
-        for arm in _learners(study, problem)
-        if study.architecture(arm) == architecture and arm.label != STORED
-    ]
+    """The learners of one architecture."""
+    return [a for a in _learners(study, problem) if study.architecture(a) == architecture]
 
 
 def _ends(study: Study) -> str:

@@ -9,11 +9,9 @@ from typing import Any, Literal
 from ilbo.experiments.arms import Arm
 from ilbo.experiments.starts import starts_of
 from ilbo.planning.config import ILBO
-from ilbo.planning.estimators.score import Score
 
 ScaleName = Literal["smoke", "small", "paper"]
 PAPER, OURS = "ILBO, paper", "ILBO, ours"
-STORED = "ILBO, paper, one stored sample"
 TF_MDP, TUNED = "tf-mdp", "tf-mdp, tuned"
 
 
@@ -27,6 +25,8 @@ class Scale:
     """The problem of the experiment on stability."""
     architectures: Mapping[str, tuple[int, ...]]
     """Hidden layers by the name of the architecture, the main one last."""
+    ours_in: tuple[str, ...]
+    """The architectures that our method is run with."""
     paper: Mapping[str, Any]
     """Settings of the paper's method other than those of `ILBO.paper`."""
     ours: Mapping[str, Any]
@@ -60,11 +60,14 @@ class Scale:
         """The paper's method."""
         return self._ilbo_arm(PAPER, problem, architecture, ILBO.paper(**self.paper))
 
-    def stored_arm(self, problem: str) -> Arm:
-        """The same with the paper's single stored sample of each expectation."""
-        stored = Score(draws=1, next_states="stored", baseline="value")
-        settings = ILBO.paper(**self.paper, estimator=stored)
-        return self._ilbo_arm(STORED, problem, self.main, settings)
+    def learners(self, problem: str, architecture: str) -> list[Arm]:
+        """The paper's method, ours and tf-mdp's."""
+        ours = self.our_arm(problem, architecture)
+        return [
+            self.paper_arm(problem, architecture),
+            *([ours] if architecture in self.ours_in else []),
+            self.through_time_arm(problem, architecture),
+        ]
 
     def our_arm(self, problem: str, architecture: str) -> Arm:
         """Our method by its default settings."""
@@ -127,6 +130,7 @@ SCALES: dict[ScaleName, Scale] = {
         problems=("navigation-3",),
         stability_problem="navigation-3",
         architectures={"1 layer": (16,), "2 layers": (8, 8)},
+        ours_in=("1 layer", "2 layers"),
         paper={**SMOKE, "draws": 2},
         ours={**SMOKE, "depth": 2, "window": 2},
         through_time={"epochs": 4, "batch": 8, "evaluate_every": 1, "test_episodes": 8},
@@ -153,6 +157,7 @@ SCALES: dict[ScaleName, Scale] = {
         problems=PAPER_PROBLEMS,
         stability_problem="reservoir-20",
         architectures=PAPER_ARCHITECTURES,
+        ours_in=tuple(PAPER_ARCHITECTURES),
         paper={"episodes": 500, "evaluate_every": 10},
         ours={"episodes": 500, "evaluate_every": 10},
         through_time={"epochs": 200, "batch": 256, "evaluate_every": 5},
@@ -172,6 +177,7 @@ SCALES: dict[ScaleName, Scale] = {
         problems=PAPER_PROBLEMS,
         stability_problem="reservoir-20",
         architectures=PAPER_ARCHITECTURES,
+        ours_in=("4 layers",),
         paper={"episodes": 5_000, "evaluate_every": 25},
         ours={"episodes": 5_000, "evaluate_every": 25},
         through_time={"epochs": 200, "batch": 256, "evaluate_every": 2},

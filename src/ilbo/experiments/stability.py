@@ -24,11 +24,10 @@ LATE = 0.5
 
 def arms(scale: Scale) -> list[Arm]:
     problem = scale.stability_problem
-    return [
-        make(problem, architecture)
-        for architecture in scale.architectures
-        for make in (scale.paper_arm, scale.our_arm, scale.through_time_arm)
-    ] + [scale.tuned_arm(problem, scale.main)]
+    learners = [
+        arm for architecture in scale.architectures for arm in scale.learners(problem, architecture)
+    ]
+    return [*learners, scale.tuned_arm(problem, scale.main)]
 
 
 def late_tests(run: Result) -> list[float]:

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from ilbo.mdp.problem import Problem
 from ilbo.nn.components import Components
-from ilbo.nn.critic import Critic
+from ilbo.nn.critic import Critic, SharedCriticNetwork
 from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Layers, Maker, Policy
 from ilbo.nn.shared import SharedLayers
@@ -108,5 +108,5 @@ class Networks(eqx.Module):
         if not self.timed:
             return critic(state, action, jnp.zeros(jnp.shape(steps_left)))
         z = critic(state, action, steps_left / self.problem.horizon, self.time(steps_left))
-        q = reaching(z)
+        q = z if isinstance(critic.network, SharedCriticNetwork) else reaching(z)
         return jnp.where(steps_left > 0, q, 0.0)
