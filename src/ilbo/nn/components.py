@@ -70,7 +70,7 @@ class Components(eqx.Module):
         """
         half = _half(problem)
         acts = _acts(problem, half)
-        own = _own_figures(problem, half)
+        own = _own_figures(problem, half, acts)
         if like is not None and own.shape[1] != len(like.middle):
             raise UserError(
                 f"The model of {problem.name} has {own.shape[1]} figures for each component, and "
@@ -184,13 +184,18 @@ def _influences(problem: Problem) -> tuple[Float[Array, "n n"], Float[Array, "n 
     return jax.lax.scan(add, (jnp.zeros((n, n)), jnp.zeros((n, n))), probes)[0]
 
 
-def _own_figures(problem: Problem, half: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n own"]:
+def _own_figures(
+    problem: Problem, half: Float[np.ndarray, " n"], acts: Bool[np.ndarray, "n n"]
+) -> Float[np.ndarray, "n own"]:
     """The model's vectors with a number for each component, as they are and in units of the region;
-    and the region."""
+    the region; how many others act on it and how many it acts on."""
     leaves = [
         np.asarray(leaf, np.float64)
         for leaf in jax.tree.leaves(problem.model)
         if eqx.is_inexact_array(leaf) and leaf.shape == half.shape
     ]
     low, high = (np.asarray(bound, np.float64) for bound in problem.region)
-    return np.stack([*leaves, *(leaf / half for leaf in leaves), half, (low + high) / half], axis=1)
+    region = [half, (low + high) / half]
+    others = [acts.sum(axis=1).astype(float), acts.sum(axis=0).astype(float)]
+    found = [*leaves, *(leaf / half for leaf in leaves), *region, *others]
+    return np.stack(found, axis=1)
