@@ -301,14 +301,14 @@ class ILBO:
     def everywhere(cls, **changes: Any) -> ILBO:
         """Settings for a policy that will be used from all starts of the region, `changes` aside.
 
-        Nine of ten training episodes start in the region, a third of them near its ends; the policy
-        shares what it knows between like components, beside a network of the whole state; states at
-        which little is at stake count too; 5,000 episodes.
+        Nine of ten training episodes start in the region, more of them near its ends than by even
+        draws; policy and critic share what they know between like components; longer windows see
+        the model further ahead; 5,000 episodes.
         """
         settings: dict[str, Any] = dict(
-            policy="shared+state", layers=(256, 128, 64), depth=16, window=8, own_start=0.1,
-            extremes=1.4, relative=0.25, policy_store=100_000, policy_batch=64, candidates=1,
-            critic_batch=128, parallel=8, evaluate_every=50, episodes=5_000,
+            policy="shared", shared_layers=(128, 128), shared_critic=True, depth=16, window=8,
+            own_start=0.1, extremes=1.4, policy_store=100_000, policy_batch=64, candidates=1,
+            critic_batch=128, parallel=16, evaluate_every=100, episodes=5_000,
         )  # fmt: skip
         return cls(**(settings | changes))
 
