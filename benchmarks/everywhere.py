@@ -35,12 +35,10 @@ SIZES_EPISODES = 500
 
 def retrained(problem: str) -> list[float]:
     """What tf-mdp earns from each of the starts, retrained on it."""
-    found = []
-    for line in MEASURED.read_text().splitlines():
-        cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        if len(cells) > 4 and cells[0] == problem:
-            found.append(_number(cells[3]))
-    return found
+    lines = [line for line in MEASURED.read_text().splitlines() if line.startswith("|")]
+    head, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
+    column = next(i for i, name in enumerate(head) if name.startswith("tf-mdp"))
+    return [_number(cells[column]) for cells in rows if cells[0] == problem]
 
 
 def _number(cell: str) -> float:
