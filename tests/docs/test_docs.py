@@ -29,7 +29,7 @@ def examples(page: Path) -> str:
     return "\n\n".join(block for block in blocks if ">>> " in block)
 
 
-LONG = ("extending.md", "tuning.md")
+LONG = ("extending.md", "generalisation.md", "tuning.md")
 """Pages whose examples compile much."""
 
 

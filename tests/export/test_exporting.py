@@ -17,7 +17,9 @@ from ilbo.errors import UserError
 from ilbo.export import policy as exporting
 from ilbo.export.onnx import convert
 from ilbo.export.policy import export_policy
+from ilbo.nn.components import Components
 from ilbo.nn.policy import Layers, Policy
+from ilbo.nn.shared import SharedLayers
 from ilbo.nn.timed import TimedLayers
 from ilbo.runs.loading import load_policy
 
@@ -171,6 +173,15 @@ def test_functions_that_bounds_may_use_come_out_right_in_onnx(function):
 def test_what_onnx_cannot_express_is_named():
     with pytest.raises(UserError, match="cannot express `sort`"):
         convert(jax.vmap(jnp.sort), 3, "test")
+
+
+def test_a_policy_that_components_share_is_exported_in_full(tmp_path):
+    pytest.importorskip("onnxruntime")
+    problem = ilbo.reservoir(4)
+    make = SharedLayers((8, 4), whole=(4,))
+    policy = Policy.init(jax.random.key(0), problem, make, Components.of(problem))
+    written = export_policy(policy, problem, tmp_path, onnx=True)  # refuses what differs
+    assert set(written.differences) == {"stablehlo", "onnx"}
 
 
 def test_a_policy_that_sees_the_time_takes_it_as_a_second_input(tmp_path):

@@ -7,7 +7,7 @@ however many there are.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -37,6 +37,15 @@ class NoComponents(UserError):
     """A problem whose actions and states do not correspond one to one."""
 
 
+class Seen(NamedTuple):
+    """What is seen of the components."""
+
+    each: Float[Array, "*b n inputs"]
+    """Of each component; first of all its own state, normalised."""
+    near: Float[Array, "2 n n"]
+    """Weights of the nearest that act on each, and of those that it acts on."""
+
+
 class Components(eqx.Module):
     """The n components of a problem, as arrays."""
 
@@ -61,7 +70,7 @@ class Components(eqx.Module):
         """
         half = _half(problem)
         acts = _acts(problem, half)
-        own = _own_figures(problem, half)
+        own = _own_figures(problem, half, acts)
         if like is not None and own.shape[1] != len(like.middle):
             raise UserError(
                 f"The model of {problem.name} has {own.shape[1]} figures for each component, and "
@@ -91,14 +100,15 @@ class Components(eqx.Module):
         """Numbers seen of each component."""
         return 7 + len(self.mixing) + self.figures.shape[1]
 
-    def see(self, x: Float[Array, "*b n"]) -> Float[Array, "*b n inputs"]:
-        """What is seen of each component of normalised states; first of all, its own."""
+    def see(self, x: Float[Array, "*b n"]) -> Seen:
+        """What is seen of each component of normalised states."""
+        nearest = self.mixing[np.array([UP, DOWN])]
         ends = [jnp.exp(-SHARPNESS * (1 + x)), jnp.exp(-SHARPNESS * (1 - x))]
-        near = [end @ self.mixing[kind].T for end in ends for kind in (UP, DOWN)]
+        near = [end @ weights.T for end in ends for weights in nearest]
         mixed = jnp.moveaxis(jnp.tensordot(x, self.mixing, axes=(-1, 2)), -2, -1)
         figures = jnp.broadcast_to(self.figures, (*x.shape, self.figures.shape[1]))
         moving = jnp.stack([x, *ends, *near], axis=-1)
-        return jnp.concatenate([moving, mixed, figures.astype(x.dtype)], axis=-1)
+        return Seen(jnp.concatenate([moving, mixed, figures.astype(x.dtype)], axis=-1), nearest)
 
 
 def mixings(
@@ -174,13 +184,18 @@ def _influences(problem: Problem) -> tuple[Float[Array, "n n"], Float[Array, "n 
     return jax.lax.scan(add, (jnp.zeros((n, n)), jnp.zeros((n, n))), probes)[0]
 
 
-def _own_figures(problem: Problem, half: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n own"]:
+def _own_figures(
+    problem: Problem, half: Float[np.ndarray, " n"], acts: Bool[np.ndarray, "n n"]
+) -> Float[np.ndarray, "n own"]:
     """The model's vectors with a number for each component, as they are and in units of the region;
-    and the region."""
+    the region; how many others act on it and how many it acts on."""
     leaves = [
         np.asarray(leaf, np.float64)
         for leaf in jax.tree.leaves(problem.model)
         if eqx.is_inexact_array(leaf) and leaf.shape == half.shape
     ]
     low, high = (np.asarray(bound, np.float64) for bound in problem.region)
-    return np.stack([*leaves, *(leaf / half for leaf in leaves), half, (low + high) / half], axis=1)
+    region = [half, (low + high) / half]
+    others = [acts.sum(axis=1).astype(float), acts.sum(axis=0).astype(float)]
+    found = [*leaves, *(leaf / half for leaf in leaves), *region, *others]
+    return np.stack(found, axis=1)

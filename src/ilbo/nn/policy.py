@@ -186,9 +186,9 @@ class Policy(eqx.Module):
         """The model's action bounds [*b, m] after `time` [*b] steps."""
         return bounds_at(self.model, state, time)
 
-    def inputs(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "..."]:
+    def inputs(self, state: Float[Array, "*b n"], time: Any = None) -> Any:
         """What the network sees of a state [*b, n] after `time` [*b] steps: [*b, inputs], or
-        [*b, n, inputs] where components share."""
+        what is seen of the components where they share."""
         x = self.scaling(state)
         if self.components is not None:
             return self.components.see(x)

@@ -43,6 +43,9 @@ class ILBO:
     shared_layers: tuple[int, ...] = (64, 64)
     """Hidden layers of a network that all components share."""
 
+    messages: int = 0
+    """Numbers that each component tells its neighbours before these decide, where they share."""
+
     shared_critic: bool = False
     """Whether the critic is a mean over components of one network for all, where the policy shares
     too."""
@@ -190,9 +193,9 @@ class ILBO:
         for name in ("exploration", "final_exploration", "critic_share", "relative", "inward"):
             check(0 <= getattr(self, name) <= 1, name, "in [0, 1]")
         check(self.own_start is None or 0 <= self.own_start <= 1, "own_start", "in [0, 1]")
-        check(
-            isinstance(self.guard, int) and self.guard >= 0, "guard", "a whole number of at least 0"
-        )
+        for name in ("guard", "messages"):
+            value = getattr(self, name)
+            check(isinstance(value, int) and value >= 0, name, "a whole number of at least 0")
         for name in ("clip", "extremes"):
             check(0 <= getattr(self, name) < math.inf, name, "0 or a positive number")
         if self.seconds is not None:
@@ -297,14 +300,14 @@ class ILBO:
     def everywhere(cls, **changes: Any) -> ILBO:
         """Settings for a policy that will be used from all starts of the region, `changes` aside.
 
-        Nine of ten training episodes start in the region, a third of them near its ends; the policy
-        shares what it knows between like components, beside a network of the whole state; states at
-        which little is at stake count too; 5,000 episodes.
+        Nine of ten training episodes start in the region, more of them near its ends than by even
+        draws; policy and critic share what they know between like components; longer windows see
+        the model further ahead; 5,000 episodes.
         """
         settings: dict[str, Any] = dict(
-            policy="shared+state", layers=(256, 128, 64), own_start=0.1, extremes=1.4, relative=0.5,
-            policy_store=100_000, policy_batch=128, candidates=1, critic_batch=128, parallel=8,
-            evaluate_every=50, episodes=5_000,
+            policy="shared", shared_layers=(128, 128), shared_critic=True, depth=16, window=8,
+            own_start=0.1, extremes=1.4, policy_store=100_000, policy_batch=64, candidates=1,
+            critic_batch=128, parallel=16, evaluate_every=100, episodes=5_000,
         )  # fmt: skip
         return cls(**(settings | changes))
 
@@ -351,7 +354,7 @@ _COUNTS = (
 )
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "network": ("layers", "policy", "shared_layers", "shared_critic"),
+    "network": ("layers", "policy", "shared_layers", "messages", "shared_critic"),
     "estimator": ("estimator", "baseline", "next_states", "draws", "depth", "window"),
     "critic": ("critic", "discount", "target_rate", "target_every"),
     "optimiser": (

@@ -105,7 +105,7 @@ def read_critic(path: Path, trainer: ILBOTrainer, seed: int) -> tuple[Critic, fl
 
 def _identity(planner: Planner) -> dict[str, Any]:
     config = {**planner.config.to_dict(), "episodes": planner.episodes}
-    config["layers"] = list(config["layers"])
+    config = {k: list(v) if isinstance(v, tuple) else v for k, v in config.items()}  # as in JSON
     return {
         "problem": planner.problem.name,
         "digest": digest(planner.problem),

@@ -60,7 +60,8 @@ def write_policy(policy: Policy, path: str | Path, target: dict[str, Any]) -> No
         content["horizon"] = policy.horizon
     if shared and policy.components is not None:
         whole = None if network.whole is None else network.whole.sizes
-        content["shared"] = {"layers": network.each.sizes, "whole": whole}
+        messages = 0 if network.tell is None else len(network.tell.output.bias)
+        content["shared"] = {"layers": network.each.sizes, "whole": whole, "messages": messages}
         arrays |= {f"components.{name}": leaf for name, leaf in _kept(policy.components).items()}
     arrayfile.write(path, "policy", content, {k: np.asarray(v) for k, v in arrays.items()})
 
@@ -145,10 +146,12 @@ def _components(arrays: dict[str, np.ndarray], half: np.ndarray) -> Components:
 
 
 def _shared_layers(given: Any) -> SharedLayers:
-    each, whole = given["layers"], given["whole"]
+    each, whole, messages = given["layers"], given["whole"], given["messages"]
+    if type(messages) is not int or not 0 <= messages < 2**31:
+        raise ValueError("its messages are not a number")
     if not _are_sizes(each) or not (whole is None or _are_sizes(whole)):
         raise ValueError("its layers are not a list of sizes")
-    return SharedLayers(tuple(each), None if whole is None else tuple(whole))
+    return SharedLayers(tuple(each), None if whole is None else tuple(whole), messages)
 
 
 def _are_sizes(layers: Any) -> bool:
