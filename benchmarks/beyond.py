@@ -1,7 +1,7 @@
 """Beyond the mean: what policies trained for risk and for uncertain models earn, and what it costs.
 
-    python benchmarks/beyond.py --out docs/results/beyond.jsonl            # everything
-    python benchmarks/beyond.py --out docs/results/beyond.jsonl --table    # print what is there
+    python benchmarks/beyond.py --out beyond.jsonl            # everything
+    python benchmarks/beyond.py --out beyond.jsonl --table    # print what is there
 
 Each objective on each problem is trained with several seeds, and every final policy is evaluated on
 the same fresh episodes. Risk: each against the policy trained for the mean with the same seed,
