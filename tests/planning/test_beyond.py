@@ -1,6 +1,7 @@
 """Plans for more than the mean of a known model, against closed forms and enumeration."""
 
 import itertools
+import signal
 
 import equinox as eqx
 import jax
@@ -71,10 +72,11 @@ def test_policies_are_saved_and_runs_go_on_to_the_same_bits(objective, seen, tmp
     again = ilbo.evaluate(problem, ilbo.load_policy(path, problem), 0, episodes=32)
     assert again.mean == earned.mean
 
-    def stop(record):
-        return ilbo.STOP if record.episode == 5 else None
+    def interrupt(record):
+        if record.episode == 5:
+            signal.raise_signal(signal.SIGINT)
 
-    stopped = ilbo.plan(problem, config, episodes=15, out=tmp_path / "run", progress=stop)
+    stopped = ilbo.plan(problem, config, episodes=15, out=tmp_path / "run", progress=interrupt)
     assert not stopped.is_finished
     resumed = ilbo.resume(tmp_path / "run", problem)
     pairs = zip(*(jax.tree.leaves(p.policy.network) for p in (whole, resumed)), strict=True)
