@@ -28,6 +28,7 @@ from ilbo.mdp.outside import NumpyPolicy
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import KeyOrSeed, Whole
 from ilbo.mdp.simulate import PolicyFunction, as_key
+from ilbo.mdp.uncertain import check_known
 
 SEQUENCES = 32
 """Of noise, for the limit."""
@@ -100,11 +101,14 @@ def bound(
             those of 2,048 are simulated.
         steps, rounds: Of the search, as in `hindsight`.
     """
+    check_known(problem, "the bound")
     count = whole(episodes, "The number of noise sequences")
     if count < 2:
         raise UserError(f"A bound needs at least 2 noise sequences, got {count}.")
     if getattr(policy, "stochastic", False) or isinstance(policy, NumpyPolicy):
         raise UserError("A bound needs a policy that draws nothing and that JAX can trace.")
+    if getattr(policy, "sees_return", False):
+        raise UserError("A bound is of the mean, and needs a policy that sees the state alone.")
     key = as_key(key)
     if policy_returns is None:
         policy_returns = earned(problem, policy, jax.random.fold_in(key, 1), 2048, start)

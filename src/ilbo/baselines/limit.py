@@ -30,6 +30,7 @@ from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, State
 from ilbo.mdp.simulate import PolicyFunction, Trajectories, as_key, discounted_sum, roll
+from ilbo.mdp.uncertain import check_known
 
 RANDOM_STARTS = 2
 """Random plans that each round ascends from, beside the best found so far."""
@@ -85,13 +86,15 @@ def hindsight(
             they add nothing.
         policies: Policies to start from. The limit is at least what they earn on its noise.
     """
+    check_known(problem, "the hindsight limit")
     if steps < 1:
         raise UserError(f"The number of ascent steps must be at least 1, got {steps}.")
     if rounds < 0:
         raise UserError(f"The number of rounds must be at least 0, got {rounds}.")
     state = problem.initial_state if start is None else problem.check_start(start)
     noise = evaluation_noise(problem, as_key(key), episodes)
-    every = [*reference_policies(problem), *policies]
+    alone = [p for p in policies if not getattr(p, "sees_return", False)]
+    every = [*reference_policies(problem), *alone]
     solve = partial(_solve, problem, every, state, steps, rounds)
     random_key = jax.random.fold_in(as_key(key), 1)
     size = WIDE_BLOCK if on_accelerator() else BLOCK

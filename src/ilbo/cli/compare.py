@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tyro.conf import Positional
 
-from ilbo.cli.types import Arguments, MaybeNumber, MaybeNumbers, MaybeText, Trust
+from ilbo.cli.types import Arguments, Changes, MaybeNumber, MaybeNumbers, MaybeText, Trust
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,19 @@ class Command:
     """Seed of the noise; if not given, the noise that `ilbo plan` takes its result on."""
     best: bool = False
     """Of run folders, take the policy that tested best during training, not the final one."""
+    objective: str = "mean"
+    """What of the returns is compared: mean, cvar:SHARE, entropic:LAMBDA or mean-std:LAMBDA."""
+    changes: Changes = ()
     json: bool = False
     """Print one JSON object and nothing else."""
 
     def run(self) -> int:
-        from ilbo.cli.contenders import common_problem, contender
+        from ilbo.cli.contenders import changed, common_problem, contender
         from ilbo.cli.output import print_json, print_table, say
         from ilbo.errors import UserError
         from ilbo.mdp.evaluate import evaluate
         from ilbo.mdp.numbers import precise, precise_interval
+        from ilbo.mdp.objective import objective_of
         from ilbo.mdp.ranking import rank
         from ilbo.mdp.simple import POLICIES
         from ilbo.runs.results import fresh_key
@@ -53,20 +57,23 @@ class Command:
         problem = common_problem(
             contenders, self.problem, self.instance, self.arguments, self.trust
         )
+        objective_of(self.objective)  # refuses what there is not, before anything is run
+        tried = changed(problem, self.changes)
         key = fresh_key() if self.seed is None else self.seed
         returns = {
             one.label: [
-                evaluate(problem, policy, key, self.episodes, self.start).discounted_returns
+                evaluate(tried, policy, key, self.episodes, self.start).discounted_returns
                 for policy in one.policies(problem)
             ]
             for one in contenders
         }
-        ranking = rank(returns)
+        ranking = rank(returns, self.objective)
         if self.json:
             print_json(
                 {
                     "problem": problem.name,
                     "episodes": self.episodes,
+                    "objective": self.objective,
                     "ranking": ranking.places,
                     "verdict": ranking.verdict,
                 }
@@ -74,7 +81,7 @@ class Command:
             return 0
         say(f"{problem.name}, {self.episodes:,} episodes on equal noise")
         print_table(
-            ["policy", "seeds", "mean", "95 %", "behind the first", "95 %"],
+            ["policy", "seeds", self.objective, "95 %", "behind the first", "95 %"],
             [
                 [
                     entry.label,

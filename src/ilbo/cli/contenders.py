@@ -111,6 +111,13 @@ def common_problem(
     return problem
 
 
+def changed(problem: Problem, changes: Sequence[str]) -> Problem:
+    """The problem with the parameters of `--set NAME=VALUE`."""
+    if not changes:
+        return problem
+    return problem.with_parameters(arguments_of(changes, "--set"))
+
+
 def _rebuilt(described: list[Contender], trust: bool) -> Problem:
     """The problem of the first; of a run folder that knows the file where there is one."""
     runs = [one.run for one in described if one.run and one.run.source]

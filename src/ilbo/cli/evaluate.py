@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
-from ilbo.cli.types import Arguments, MaybeNumber, MaybeNumbers, MaybeText, Trust
+from ilbo.cli.types import Arguments, Changes, MaybeNumber, MaybeNumbers, MaybeText, Trust
 
 if TYPE_CHECKING:
     from ilbo.mdp.evaluate import Evaluation
@@ -38,6 +38,7 @@ class Command:
     """Seed of the noise; if not given, the noise that `ilbo plan` takes its result on."""
     best: bool = False
     """Take the policy that tested best during training, not the final one."""
+    changes: Changes = ()
     limit: bool = False
     """Give the gap to the hindsight limit as well: the best return with perfect information, that
     is, with the noise of each episode known beforehand (slow)."""
@@ -48,7 +49,7 @@ class Command:
     """Print one JSON object and nothing else."""
 
     def run(self) -> int:
-        from ilbo.cli.contenders import common_problem, contender
+        from ilbo.cli.contenders import changed, common_problem, contender
         from ilbo.cli.output import print_json, say
         from ilbo.mdp.evaluate import evaluate
         from ilbo.mdp.yardstick import against, yardsticks
@@ -58,7 +59,8 @@ class Command:
         keep_compiled_programs()
         chosen = contender(self.policy, self.best)
         problem = common_problem([chosen], self.problem, self.instance, self.arguments, self.trust)
-        policies = chosen.policies(problem)
+        policies = chosen.policies(problem)  # with the bounds that they were trained with
+        problem = changed(problem, self.changes)
         key = fresh_key() if self.seed is None else self.seed
         found = [evaluate(problem, p, key, self.episodes, self.start) for p in policies]
         limit = self._limit(problem, policies, key) if self.limit else None

@@ -285,6 +285,8 @@ class Command:
             )
         for yardstick in _yardsticks(result):
             say(f"compared: {yardstick.sentence}")
+        if "objective_value" in result:
+            say(f"planned for {result['objective']}: {precise(result['objective_value'])}")
         if "discount" in result:
             say(
                 f"discounted by {result['discount']:g}, which is what is planned for and tested: "

@@ -25,6 +25,17 @@ Arguments = Annotated[
         help_behavior_hint="",
     ),
 ]
+Changes = Annotated[
+    tuple[str, ...],
+    UseAppendAction,
+    arg(
+        name="set",
+        metavar="NAME=VALUE",
+        help="Another value of a parameter of the model, a field or an RDDL non-fluent, to try the "
+        "policy under; may be given several times.",
+        help_behavior_hint="",
+    ),
+]
 Place = Literal["local", "ray"]
 Address = Annotated[
     MaybeText, arg(metavar="ADDRESS", help_behavior_hint="(default: this machine's)")

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from ilbo.errors import UserError
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.widened import Sight, as_seen
 from ilbo.nn.policy import Policy
 from ilbo.registry.identity import describe
 from ilbo.storage.files import cannot_write, read_bytes, read_json, write_atomically, write_json
@@ -90,6 +91,9 @@ def export_policy(
     except OSError as error:
         raise cannot_write(folder, error) from error
     files, sums, differences = {}, {}, {}
+    described = describe(problem)
+    described.pop("files", None)
+    problem = as_seen(problem, Sight.of(policy), policy.scaling.center, policy.scaling.half)
     states = np.asarray(problem.starts(jax.random.key(0), (CHECKED_STATES,)))
     given = [states]
     if policy.timed:
@@ -102,8 +106,6 @@ def export_policy(
         differences[kind] = _check(kind, wanted, run(data, given))
         files[kind], sums[name] = folder / name, hashlib.sha256(data).hexdigest()
         write_atomically(folder / name, [data])
-    described = describe(problem)
-    described.pop("files", None)
     write_json(
         folder / DESCRIPTION,
         {

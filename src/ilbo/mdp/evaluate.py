@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from ilbo.errors import UserError
-from ilbo.mdp.bootstrap import bootstrap
+from ilbo.mdp.bootstrap import bootstrap, interval, resample
 from ilbo.mdp.broken import Broken, broken_constraints
+from ilbo.mdp.objective import Mean, Objective, objective_of
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import AnyPolicy, KeyOrSeed, Whole
 from ilbo.mdp.simulate import Trajectories, simulate
@@ -42,6 +43,10 @@ class Evaluation:
     def quantiles(self, at: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
         return {q: float(np.quantile(self.returns, q)) for q in at}
 
+    def value(self, objective: str | Objective) -> float:
+        """An objective of the returns, discounted as the problem says, such as "entropic:0.1"."""
+        return float(objective_of(objective).value(self.discounted_returns))
+
     def cvar(self, share: float = 0.1) -> float:
         """The mean return of the worst episodes, this share of all: conditional value at risk.
 
@@ -62,6 +67,7 @@ class Comparison:
     """
 
     difference: float
+    """Of the means, or of another objective."""
     ci95: tuple[float, float]
     first: Evaluation
     second: Evaluation
@@ -159,9 +165,31 @@ def compare(
     key: KeyOrSeed,
     episodes: Whole = 64,
     start: Any = None,
+    objective: str | Objective = "mean",
 ) -> Comparison:
-    """Evaluates both policies on equal noise and gives the paired difference with its interval."""
+    """Evaluates both policies on equal noise and gives the paired difference with its interval: of
+    their means, or of another objective, such as "cvar:0.1"."""
     a = evaluate(problem, first, key, episodes, start)
     b = evaluate(problem, second, key, episodes, start)
-    difference = a.discounted_returns - b.discounted_returns
-    return Comparison(float(difference.mean()), bootstrap(difference), a, b)
+    found = paired(objective, a.discounted_returns, b.discounted_returns)
+    return Comparison(*found, a, b)
+
+
+def paired(
+    objective: str | Objective,
+    first: Float[np.ndarray, " episodes"],
+    second: Float[np.ndarray, " episodes"],
+) -> tuple[float, tuple[float, float]]:
+    """The difference of an objective of two samples on equal noise, and its 95 % interval."""
+    goal = objective_of(objective)
+    if isinstance(goal, Mean):
+        difference = first - second
+        return float(difference.mean()), bootstrap(difference)
+
+    def differences(weights: np.ndarray) -> np.ndarray:
+        counts = np.rint(weights * len(first)).astype(int)
+        rows = [np.repeat(np.arange(len(first)), count) for count in counts]
+        return np.array([goal.value(first[row]) - goal.value(second[row]) for row in rows])
+
+    difference = float(goal.value(first) - goal.value(second))
+    return difference, interval(resample(differences, len(first)))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.errors import UserError
@@ -83,6 +87,24 @@ class Model(eqx.Module):
         """Whether the episode has ended in this state: no further reward."""
         return jnp.array(False)
 
+    def parameters(self) -> dict[str, Any]:
+        """The numbers of the model that may be set or be uncertain, by name: its fields."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if not field.metadata.get("static", False) and _is_number(getattr(self, field.name))
+        }
+
+    def preparing(self, names: Sequence[str]) -> Model:
+        """A model that bears these parameters to be set as it runs."""
+        return self
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Model:
+        """The model with some of `parameters` changed."""
+        return eqx.tree_at(
+            lambda model: [getattr(model, name) for name in values], self, list(values.values())
+        )
+
     def violations(self, state: State, action: Action) -> Int[Array, ""]:
         """How many constraints that `bounds` cannot express the action breaks."""
         return jnp.array(0)
@@ -110,6 +132,12 @@ class Model(eqx.Module):
             f"{type(self).__name__} has no hand-written controller: "
             "write its `heuristic` method or choose another policy."
         )
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return jnp.issubdtype(value.dtype, jnp.floating)
+    return isinstance(value, float)
 
 
 class At(Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,9 @@ class NumpyPolicy:
         self.controller, self.batch = controller, batch
         self.timed = is_timed(controller)
         self.stochastic = bool(getattr(controller, "stochastic", False))
+        self.sees_return = getattr(controller, "sees_return", False)
+        self.sees_drawn = getattr(controller, "sees_drawn", False)
+        self.sees: int | None = None
 
     def __call__(self, state: Any, *rest: Any) -> np.ndarray:
         """The action [m] at a state [n]."""
@@ -39,8 +43,15 @@ class NumpyPolicy:
             return self.actions(np.array(state)[None], *(np.array(x)[None] for x in rest))[0]
         return np.asarray(self.controller(np.array(state), *rest))
 
+    def seeing(self, components: int | None) -> NumpyPolicy:
+        """The same for longer states, of which it sees the first components."""
+        other = copy.copy(self)
+        other.sees = components
+        return other
+
     def actions(self, states: Float[np.ndarray, "b n"], *rest: Any) -> np.ndarray:
         """The actions [b, m]; `rest` are further arguments of the controller, [b] each."""
+        states = states[:, : self.sees]
         if self.batch:
             found = self.controller(states, *rest)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -20,6 +20,7 @@ from ilbo.mdp.device import check_device
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
 from ilbo.mdp.shapes import State, Whole
+from ilbo.mdp.uncertain import Uncertain, check_parameter
 
 
 class Origin(NamedTuple):
@@ -68,6 +69,8 @@ class Problem(eqx.Module):
     """Where the problem comes from, set by what builds it."""
     region_is_guessed: bool = eqx.field(static=True)
     """Whether the region is an estimate of ours and not a part of the task."""
+    uncertain: Uncertain | None
+    """The parameters of the model that are drawn once an episode."""
 
     def __init__(
         self,
@@ -86,6 +89,8 @@ class Problem(eqx.Module):
         exact: Model | None = None,
         origin: Origin = PYTHON,
         region_is_guessed: bool = False,
+        uncertain: Mapping[str, Law] | None = None,
+        uncertain_is_seen: bool = False,
     ):
         check_not_forked()
         check_device()
@@ -118,6 +123,9 @@ class Problem(eqx.Module):
         if not 0 < self.discount <= 1:
             raise UserError(f"Problem {name!r}: the discount must be in (0, 1], got {discount}.")
         actions = _check_shapes(model, start, name)
+        self.uncertain = None
+        if uncertain is not None:
+            _make_uncertain(self, uncertain, uncertain_is_seen)
         n, m = start.size, actions
         self.state_names = _labels(state_names, name, "state_names", n) or _numbered("s", n)
         self.action_names = _labels(action_names, name, "action_names", m) or _numbered("a", m)
@@ -140,6 +148,32 @@ class Problem(eqx.Module):
         problem = jax.tree.map(lambda leaf: leaf, self)
         own = origin._replace(fingerprint=fingerprint(problem))
         object.__setattr__(problem, "origin", own)
+        return problem
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Problem:
+        """The problem with other numbers in its model, such as {"efficiency": 0.85}; where a
+        parameter was uncertain, it is sure now. Training on it is training on another problem."""
+        models, found = [], self.uncertain
+        for model in (self.model, self.exact):
+            shaped = {}
+            for name, value in values.items():
+                known = model.parameters()
+                check_parameter(known, name, f"Problem {self.name!r}: the model")
+                shaped[name] = _like(known[name], value, f"Problem {self.name!r}: {name!r}")
+            models.append(model.with_parameters(shaped))
+        problem = jax.tree.map(lambda leaf: leaf, self)
+        for name, value in (
+            *(("model", models[0]), ("exact", models[1])),
+            ("uncertain", None if found is None else found.fixed_at(values)),
+        ):
+            object.__setattr__(problem, name, value)
+        return problem
+
+    def with_uncertain(self, laws: Mapping[str, Law], *, seen: bool = False) -> Problem:
+        """The problem with parameters that are drawn once an episode, such as
+        {"efficiency": ilbo.Uniform(0.85, 0.95)}; `seen`, whether the policy sees them."""
+        problem = jax.tree.map(lambda leaf: leaf, self)
+        _make_uncertain(problem, laws, seen)
         return problem
 
     @property
@@ -187,6 +221,29 @@ class Problem(eqx.Module):
             )
             raise UserError(f"The start state has {self.state_names[i]} = {value:g}, {where}.")
         return state
+
+
+def _make_uncertain(problem: Problem, laws: Any, seen: bool) -> None:
+    found = Uncertain.of(problem.model, laws, seen, problem.name)
+    for name in ("model", "exact"):
+        object.__setattr__(problem, name, getattr(problem, name).preparing(found.names))
+    found.check((problem.model, problem.exact), problem.initial_state, problem.name)
+    object.__setattr__(problem, "uncertain", found)
+
+
+def _like(known: Any, value: Any, what: str) -> Any:
+    """A value in the place of another one, of its kind and shape."""
+    try:
+        found = np.asarray(value, np.float32)
+    except (TypeError, ValueError):
+        raise UserError(f"{what} must be a number, or as many as it has, not {value!r}.") from None
+    if found.shape not in ((), np.shape(known)) or not np.isfinite(found).all():
+        raise UserError(
+            f"{what} must be a number, or {np.size(known)} of them, that are finite, not {value!r}."
+        )
+    if isinstance(known, float):
+        return float(np.asarray(value, float))
+    return jnp.asarray(np.broadcast_to(found, np.shape(known)))
 
 
 def fingerprint(problem: Problem) -> str:

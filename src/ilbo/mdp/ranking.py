@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from ilbo.mdp.bootstrap import interval, resample
 from ilbo.mdp.numbers import precise, precise_interval
+from ilbo.mdp.objective import Mean, Objective, objective_of
 
 
 def too_low(limit: float, returns: Iterable[float]) -> bool:
@@ -40,27 +41,35 @@ class Ranking:
     verdict: str
 
 
-def rank(returns: Mapping[str, Sequence[Float[np.ndarray, " episodes"]]]) -> Ranking:
-    """Ranks contenders by their mean return.
+def rank(
+    returns: Mapping[str, Sequence[Float[np.ndarray, " episodes"]]],
+    objective: str | Objective = "mean",
+) -> Ranking:
+    """Ranks contenders by their mean return, or by another objective of their returns.
 
     Args:
         returns: For each contender one array [episodes] a training seed; episode i has the same
             noise for all, so differences are paired.
+        objective: Such as "cvar:0.1"; of several seeds, the mean of theirs.
 
     Intervals are 95 % bootstrap intervals; of several seeds, seeds are resampled as well as
     episodes, since another training would give other policies.
     """
     tables = {label: np.stack(rows) for label, rows in returns.items()}
-    order = sorted(tables, key=lambda label: -tables[label].mean())
-    resampled = _resample(tables)
+    goal = objective_of(objective)
+    values = {
+        label: float(np.mean([goal.value(row) for row in table])) for label, table in tables.items()
+    }
+    order = sorted(tables, key=lambda label: -values[label])
+    resampled = _resample(tables, goal)
     first = order[0]
     places = [
         Place(
             label=label,
             seeds=len(tables[label]),
-            mean=float(tables[label].mean()),
+            mean=values[label],
             ci95=interval(resampled[label]),
-            behind=float(tables[first].mean() - tables[label].mean()),
+            behind=values[first] - values[label],
             behind_ci95=interval(resampled[first] - resampled[label]),
         )
         for label in order
@@ -70,13 +79,22 @@ def rank(returns: Mapping[str, Sequence[Float[np.ndarray, " episodes"]]]) -> Ran
 
 
 def _resample(
-    tables: Mapping[str, Float[np.ndarray, "_ episodes"]],
+    tables: Mapping[str, Float[np.ndarray, "_ episodes"]], goal: Objective
 ) -> dict[str, Float[np.ndarray, " resamples"]]:
-    """Bootstrap means [resamples] of each table, with the same episodes drawn for all."""
+    """Bootstrap objectives [resamples] of each table, with the same episodes drawn for all."""
 
     def means(episodes: np.ndarray, *seeds: np.ndarray) -> np.ndarray:
         every = zip(tables.values(), seeds, strict=True)
-        return np.stack([np.sum((episodes @ table.T) * w, axis=1) for table, w in every], axis=1)
+        found = [(values(episodes, table), w) for table, w in every]
+        return np.stack([np.sum(value * w, axis=1) for value, w in found], axis=1)
+
+    def values(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """[resamples, seeds]"""
+        if isinstance(goal, Mean):
+            return weights @ table.T
+        counts = np.rint(weights * table.shape[1]).astype(int)
+        rows = [np.repeat(np.arange(table.shape[1]), count) for count in counts]
+        return np.array([[goal.value(one[row]) for one in table] for row in rows])
 
     episodes = next(iter(tables.values())).shape[1]
     columns = resample(means, episodes, *map(len, tables.values())).T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from ilbo.mdp.model import Model
 from ilbo.mdp.outside import NumpyPolicy, as_policy, is_timed
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import AnyPolicy, KeyOrSeed, PolicyFunction, Whole
+from ilbo.mdp.widened import Sight, Sighted, Widened, sighted
 
 MOST_EPISODES = 10_000_000
 """More is a slip, and would take all memory: all are simulated at once."""
@@ -36,6 +38,8 @@ class Trajectories(eqx.Module):
     """Whether the episode was still running when the action was taken."""
     violations: Int[Array, "*episodes horizon"]
     """Constraints beyond the action bounds that the action broke."""
+    drawn: Float[Array, "*episodes j"] | None = None
+    """The uncertain parameters of each episode, where the problem has such."""
 
 
 def draw_noise(
@@ -216,11 +220,15 @@ def returns(problem: Problem, policy: PolicyFunction, trial: Trial) -> Float[Arr
     """
     no_draws = jax.random.key(0)
     path = roll(problem.exact, policy, trial.noise, no_draws, trial.starts)
+    return jnp.where(is_sound(path), discounted_sum(problem, path.rewards), -jnp.inf)
+
+
+def is_sound(path: Trajectories) -> Bool[Array, " b"]:
+    """Whether all numbers of an episode are finite for as long as it runs."""
     sound = jnp.all(jnp.isfinite(path.actions), axis=2) & jnp.all(
         jnp.isfinite(path.states[:, 1:]), axis=2
     )
-    sound = jnp.all((sound & jnp.isfinite(path.rewards)) | ~path.alive, axis=1)
-    return jnp.where(sound, discounted_sum(problem, path.rewards), -jnp.inf)
+    return jnp.all((sound & jnp.isfinite(path.rewards)) | ~path.alive, axis=1)
 
 
 def simulate(
@@ -256,13 +264,37 @@ def simulate(
     noise = draw_noise(problem.exact, noise_key, (problem.horizon, episodes))
     sizes = problem.state_size, problem.action_size
     model, policy = with_arrays(problem.exact, *sizes), loosened(policy, *sizes)
+    sight = Sight.of(policy)
+    if problem.uncertain is None and not sight.earned:
+        return _along(model, policy, noise, policy_key, starts)
+    uncertain, drawn = problem.uncertain, jnp.zeros((episodes, 0))
+    if uncertain is not None:
+        uncertain = dataclasses.replace(uncertain, seen=sight.drawn)
+        drawn = uncertain.sample(jax.random.fold_in(noise_key, 1), (episodes,))
+    wide = Widened.around(model, problem, uncertain, sight.earned)
+    found = _along(wide, sighted(policy, wide), noise, policy_key, wide.begin(starts, drawn))
+    own = found.states[..., : problem.state_size]
+    return dataclasses.replace(found, states=own, drawn=None if uncertain is None else drawn)
+
+
+def _along(
+    model: Model,
+    policy: Any,
+    noise: Float[Array, "horizon b k"],
+    policy_key: Key[Array, ""],
+    starts: Float[Array, "b n"],
+) -> Trajectories:
+    """Episodes of a policy that JAX can trace, or else that is called in Python."""
     if not isinstance(policy, NumpyPolicy):
         try:
             return roll(model, policy, noise, policy_key, starts)
         except (UserError, MemoryError, jax.errors.JaxRuntimeError):
             raise
         except Exception:  # what tracing makes of a function of something else may be any
-            if isinstance(policy, eqx.Module):
+            inner, sees = (
+                (policy.policy, policy.sees) if isinstance(policy, Sighted) else (policy, None)
+            )
+            if isinstance(inner, eqx.Module):
                 raise
-        policy = NumpyPolicy(policy)
+        policy = NumpyPolicy(inner).seeing(sees)
     return roll_outside(model, policy, noise, policy_key, starts)

@@ -17,6 +17,7 @@ from ilbo.errors import UserError
 from ilbo.mdp.bounds import FixedBounds, bounds_at, into_bounds
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.widened import Widened
 from ilbo.nn.calling import call
 from ilbo.nn.components import Components
 from ilbo.nn.mlp import MLP
@@ -122,6 +123,10 @@ class Policy(eqx.Module):
     """Steps of an episode, where the policy sees the time."""
     components: Components | None = None
     """What it sees of each component, where it shares what it knows between them."""
+    sees_return: bool = eqx.field(static=True, default=False)
+    """Whether the return so far stands after the state that it is given."""
+    sees_drawn: bool = eqx.field(static=True, default=False)
+    """Whether the parameters that were drawn for the episode do."""
 
     @classmethod
     def init(
@@ -156,7 +161,9 @@ class Policy(eqx.Module):
     ) -> Policy:
         """With this network, which `make` made."""
         horizon = problem.horizon if sees_time(make) else None
-        return cls(network, Scaling.of(problem), problem.model, horizon, parts)
+        return cls(
+            network, Scaling.of(problem), problem.model, horizon, parts, *_sight(problem.model)
+        )
 
     @property
     def timed(self) -> bool:
@@ -219,6 +226,13 @@ class Policy(eqx.Module):
     def plain(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "*b m"]:
         """The same, as its equations say, operation by operation."""
         return into_bounds(self.network(self.inputs(state, time)), *self.bounds(state, time))
+
+
+def _sight(model: Model) -> tuple[bool, bool]:
+    """What a policy of this model sees beside the state: the return so far, drawn parameters."""
+    if not isinstance(model, Widened):
+        return False, False
+    return model.earned, model.uncertain is not None
 
 
 def _inputs(problem: Problem, make: Maker, parts: Components | None = None) -> int:

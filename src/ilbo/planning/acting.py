@@ -12,6 +12,7 @@ from ilbo.mdp.bounds import bounds_are_fixed, within
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import State
 from ilbo.mdp.simulate import Trial
+from ilbo.planning.aim import begin
 from ilbo.planning.networks import Networks
 from ilbo.planning.numbers import Numbers, is_off
 from ilbo.planning.state import Draws, Episodes, ILBOState
@@ -37,7 +38,7 @@ def reset(problem: Problem, numbers: Numbers, units: Float[Array, "p units"]) ->
         even = jnp.clip((units[:, :1] - numbers.own_start) / (1 - numbers.own_start), 0.0, 1.0)
         places = places ** jnp.exp(numbers.extremes * (2 * even - 1))
     region = problem.in_region(places)
-    state = jnp.where(own[:, None], problem.initial_state, region)
+    state = begin(problem, jnp.where(own[:, None], problem.initial_state, region), units[:, 1:])
     return Episodes(state, jnp.full(len(own), problem.horizon, jnp.int32))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ilbo.errors import check_setting, tells_unknown_settings, tidy_settings
+from ilbo.mdp.objective import Objective, objective_of
 from ilbo.planning.estimators import ESTIMATORS, Estimator
 from ilbo.planning.estimators.estimator import NextStates
 from ilbo.planning.estimators.score import Baseline
@@ -32,6 +33,11 @@ class ILBO:
 
     layers: tuple[int, ...] = (256, 128, 64, 32)
     """Hidden layers of the policy and of the critic."""
+
+    objective: str | Objective = "mean"
+    """What is made of an episode's return: its mean; cvar:0.1, the mean of the worst tenth;
+    entropic:LAMBDA; mean-std:LAMBDA; or worst, the mean under the worst of the problem's uncertain
+    parameters."""
 
     policy: Sees | Callable[..., Any] = "auto"
     """What the policy sees: the state, or the time left as well, which is worth much where the
@@ -207,6 +213,7 @@ class ILBO:
         )
         if isinstance(self.estimator, Estimator):
             self._flatten(self.estimator)
+        object.__setattr__(self, "objective", _tidy(self.objective))
         _ = self.gradient  # an estimator checks its own settings
 
     def _flatten(self, estimator: Estimator) -> None:
@@ -237,7 +244,8 @@ class ILBO:
     @property
     def holds_code(self) -> bool:
         """Whether some setting is code of the user's own."""
-        return callable(self.policy) or isinstance(self.estimator, Estimator)
+        own = isinstance(self.objective, Objective)
+        return own or callable(self.policy) or isinstance(self.estimator, Estimator)
 
     def settled(self, model_sees_time: bool = False) -> ILBO:
         """The same with what the policy sees decided, so that it stays so if the run is made longer
@@ -318,7 +326,14 @@ class ILBO:
             values["estimator"] = repr(self.estimator)
         if callable(self.policy):
             values["policy"] = getattr(self.policy, "__qualname__", repr(self.policy))
+        values["objective"] = str(self.objective)
         return values
+
+
+def _tidy(objective: str | Objective) -> str | Objective:
+    """A built-in objective by its text, however it was given."""
+    found = objective_of(objective)
+    return str(found) if type(found).__module__ == Objective.__module__ else found
 
 
 NUMBERS = (
@@ -354,6 +369,7 @@ _COUNTS = (
 )
 
 GROUPS: dict[str, tuple[str, ...]] = {
+    "objective": ("objective",),
     "network": ("layers", "policy", "shared_layers", "messages", "shared_critic"),
     "estimator": ("estimator", "baseline", "next_states", "draws", "depth", "window"),
     "critic": ("critic", "discount", "target_rate", "target_every"),

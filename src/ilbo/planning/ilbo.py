@@ -17,12 +17,15 @@ from ilbo.forks import check_not_forked
 from ilbo.mdp import density_check, sampling
 from ilbo.mdp.changeable import changeable
 from ilbo.mdp.model import timed_methods
+from ilbo.mdp.objective import objective_of
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import Trial, draw_noise, returns
 from ilbo.nn.components import Components
 from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Policy
+from ilbo.planning import aim
 from ilbo.planning.acting import explore, replay, reset, reward_scale
+from ilbo.planning.aim import Aim, Beyond, Held, first_aim
 from ilbo.planning.blend import EVERY, TRIED
 from ilbo.planning.config import ENDLESS, ILBO
 from ilbo.planning.learning import optimizer, update_critic, update_policy
@@ -67,6 +70,7 @@ class ILBOTrainer(Trainer):
                 )
         config, components = settle(problem, config)
         check_sees_time(problem, config)
+        aim.check(problem, config)
         if config.gradient.needs_density:
             density_check.check(problem)
         if episodes >= ENDLESS:  # its length is told as it goes: `lasting`
@@ -95,16 +99,36 @@ class ILBOTrainer(Trainer):
         return replace(self, problem=changeable(self.problem), config=self.config.form)
 
     @property
-    def networks(self) -> Networks:
-        return Networks(
-            in_units(self.problem, self.unit), self.config, self.numbers, self.components
-        )
+    def beyond(self) -> Beyond | None:
+        """What is planned for beyond the mean of a known model; None where that is all."""
+        return Beyond.of(self.problem, self.config)
 
-    def init(self, key: Key[Array, ""]) -> tuple[ILBOState, Parameters]:
+    @property
+    def networks(self) -> Networks:
+        """Those of a plain problem, or beyond the mean of the problem before training."""
+        return self.networks_at(None)
+
+    def networks_at(self, aim: Aim | None) -> Networks:
+        """The networks, with the problem as training sees it now."""
+        beyond = self.beyond
+        if beyond is None:
+            plain = in_units(self.problem, self.unit)
+            return Networks(plain, self.config, self.numbers, self.components)
+        span = None if aim is None else aim.span
+        trained = beyond.wide(span) if aim is None else beyond.trained(aim, self.unit)
+        return Networks(trained, self.config, self.numbers, seen=beyond.seen(span))
+
+    def init(self, key: Key[Array, ""]) -> tuple[ILBOState, Any]:
         keys = jax.random.split(key, 5)
-        config, problem = self.config, self.problem
+        config, problem, first = self.config, self.problem, None
         policy, critic = self.networks.init(keys[0], keys[1])
-        units = sampling.uniform(keys[2], (config.parallel, 1 + problem.state_size))
+        held: Any = policy
+        scale = reward_scale(problem, self.unit, keys[3])
+        if self.beyond is not None:
+            first = first_aim(self, policy, jax.random.fold_in(key, 1), scale * self.unit)
+            held = Held(policy, first.span)
+            problem = self.networks_at(first).problem
+        units = self._units(keys[2], (config.parallel,))
         sizes = (problem.state_size, problem.action_size, problem.model.law.size)
         state = ILBOState(
             policy=policy,
@@ -123,10 +147,17 @@ class ILBOTrainer(Trainer):
             trouble=jnp.zeros(4, jnp.float32),
             fault=jnp.array(0, jnp.int32),
             fault_step=jnp.array(0, jnp.int32),
-            reward_scale=reward_scale(problem, self.unit, keys[3]),
+            reward_scale=scale,
             key=keys[4],
+            aim=first,
         )
-        return state, policy
+        return state, held
+
+    def _units(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "*shape units"]:
+        """The random numbers that `reset` makes start states of."""
+        if self.beyond is not None:
+            return self.beyond.units(key, shape)
+        return sampling.uniform(key, (*shape, 1 + self.problem.state_size))
 
     def segment(
         self, state: ILBOState, most: int, episodes: Int[Array, ""]
@@ -154,7 +185,7 @@ class ILBOTrainer(Trainer):
         return Draws(
             noise=draw_noise(problem.model, keys[2], episodes),
             explore=sampling.normal(keys[3], (*episodes, problem.action_size)),
-            starts=sampling.uniform(keys[1], (*episodes, 1 + problem.state_size)),
+            starts=self._units(keys[1], episodes),
             critic_rows=critic_rows,
             policy_rows=policy_rows,
             pick=pick[..., 0],
@@ -170,7 +201,8 @@ class ILBOTrainer(Trainer):
         every = self.config.target_every
 
         def turn(i: Array, carry: tuple[ILBOState, Metrics]) -> tuple[ILBOState, Metrics]:
-            slow = Slow.of(self.networks, carry[0])
+            networks = self.networks_at(carry[0].aim)
+            slow = Slow.of(networks, carry[0])
             first = i * every
             last = jnp.minimum(first + every, steps)
 
@@ -180,7 +212,7 @@ class ILBOTrainer(Trainer):
                 return state, jax.tree.map(jnp.add, sums, metrics)
 
             state, sums = jax.lax.fori_loop(first, last, one, carry)
-            return follow(self.networks, state, last - first), sums
+            return follow(networks, state, last - first), sums
 
         carry = state, Metrics.zeros()
         state, sums = jax.lax.fori_loop(0, -(-steps // every), turn, carry)
@@ -196,7 +228,7 @@ class ILBOTrainer(Trainer):
         """
         share_done = jnp.clip(state.step / self.total_steps, 0.0, 1.0)
         decay = 1 - self.numbers.rate_drop * share_done
-        networks = self.networks
+        networks = self.networks_at(state.aim)
         state = explore(networks, state, draws, share_done)
 
         def update(state: ILBOState, draws: Any) -> tuple[ILBOState, Metrics]:
@@ -216,10 +248,12 @@ class ILBOTrainer(Trainer):
         return eqx.tree_at(lambda s: s.step, state, state.step + 1), metrics
 
     def select(
-        self, state: ILBOState, held: Parameters, test: Trial
-    ) -> tuple[ILBOState, Parameters, Float[Array, ""]]:
+        self, state: ILBOState, held: Any, test: Trial
+    ) -> tuple[ILBOState, Any, Float[Array, ""]]:
         """The newest policy replaces the one held if it earns more, both along the same noise,
         replayed from the store, from starts as in training. One that is not finite never does."""
+        if self.beyond is not None:
+            return aim.select(self, state, held, test)
         newest, guard = state.slow_policy, self.config.guard
         if guard == 0:
             finite = jnp.all(jnp.array([jnp.all(jnp.isfinite(part)) for part in newest]))
@@ -243,7 +277,7 @@ class ILBOTrainer(Trainer):
 
     @property
     def can_follow_plans(self) -> bool:
-        return self.config.sees_time
+        return self.config.sees_time and self.beyond is None
 
     def from_plan(self, plan: Float[Array, "horizon m"]) -> Parameters:
         network = Policy.blank(self.problem, self.networks.maker).network
@@ -256,8 +290,13 @@ class ILBOTrainer(Trainer):
         both = theta, jax.tree.map(jnp.copy, theta)  # a segment uses its inputs up
         return eqx.tree_at(lambda s: (s.policy, s.slow_policy), state, both)
 
-    def policy(self, parameters: Parameters) -> Policy:
-        return Networks(self.problem, self.config, self.numbers, self.components).policy(parameters)
+    def policy(self, parameters: Any) -> Policy:
+        if self.beyond is None:
+            return Networks(self.problem, self.config, self.numbers, self.components).policy(
+                parameters
+            )
+        seen = self.beyond.seen(parameters.span)
+        return Networks(seen, self.config, self.numbers).policy(parameters.theta)
 
     def fault(self, state: ILBOState) -> str | None:
         code = int(state.fault)
@@ -303,7 +342,9 @@ def count_samples(config: ILBO, horizon: int, episodes: int) -> Samples:
     tries = 2 * min(TRIED, config.policy_batch) * estimator.steps if config.blends else 0
     turns = sum(-(-steps_of(part, horizon, config) // EVERY) for part in parts)
     tried = turns * config.updates * tries
-    selecting = len(parts) * 2 * config.guard * horizon
+    objective = objective_of(config.objective)
+    first = aim.FIRST * horizon if objective.of_returns else 0
+    selecting = len(parts) * 2 * config.guard * objective.effort * horizon + first
     return Samples(
         episodes=episodes,
         transitions=steps * config.parallel,

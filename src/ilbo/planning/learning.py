@@ -53,7 +53,7 @@ def update_critic(
         index, weights = store.wanted(rows)
     else:
         index = store.recent(rows)
-    batch = store.take(index)
+    batch = networks.current(store.take(index), state.key, state.step)
     if not networks.timed:  # one that sees the time is 0 where no step is left
         weights = jnp.where(batch.steps_left > 0, weights, 0.0)
 
@@ -107,6 +107,7 @@ def update_policy(
     estimator = config.gradient
     rows, pick, window = draws
     sampled, weights = choose(config, state, rows, pick)
+    sampled = networks.current(sampled, state.key, -1 - state.step)
     fresh = estimator.next_states == "fresh"
     noise = window if fresh else state.store.noise(state.store.recent(window))
     samples = Sample(sampled.state, sampled.steps_left, noise, sampled.next_state)
@@ -121,6 +122,7 @@ def update_policy(
         weights *= by_stakes(estimate.value, sampled.steps_left, numbers.relative)
     policy = networks.policy(state.policy)
     times = networks.problem.horizon - estimate.steps_left if policy.timed else None
+    estimate = estimate._replace(states=networks.sight(estimate.states))
     gradient, strength = pull_back(policy, estimate, weights, numbers.inward, times)
     theta, optimizer_state, mean_norm, norm = climb(
         optimizer(config, numbers.policy_rate * decay),
@@ -193,4 +195,5 @@ def touching_point(networks: Networks, state: ILBOState, slow: Slow) -> Point:
         return networks.act(fixed, s, left)
 
     problem = networks.problem
-    return Point(problem.model, critic, policy, networks.numbers.discount, problem.horizon)
+    discount = networks.numbers.discount
+    return Point(problem.model, critic, policy, discount, problem.horizon, networks.worth)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.widened import Widened
 from ilbo.nn.components import Components
 from ilbo.nn.critic import Critic, SharedCriticNetwork
 from ilbo.nn.parameters import Parameters, pack
@@ -16,6 +20,8 @@ from ilbo.nn.timed import TimedLayers
 from ilbo.planning.config import ILBO
 from ilbo.planning.numbers import Numbers
 from ilbo.planning.sharing import settle
+from ilbo.planning.store import Transition
+from ilbo.planning.units import InUnits
 
 LINEAR = 500.0
 """Size up to which a value is nearly the critic's output, in units of the reward scale."""
@@ -55,23 +61,35 @@ class Networks(eqx.Module):
     config: ILBO = eqx.field(static=True)
     numbers: Numbers
     components: Components | None = None
+    seen: Problem | None = None
+    """The problem in the state that the policy sees, where that is a part of the state only."""
 
     def init(
         self, policy_key: Key[Array, ""], critic_key: Key[Array, ""]
     ) -> tuple[Parameters, Parameters]:
         """Fresh parameters θ and ψ."""
-        policy = Policy.init(policy_key, self.problem, self.maker, self.components)
+        policy = Policy.init(policy_key, self.of_policy, self.maker, self.components)
         critic = Critic.init(critic_key, self.problem, *self._for_critic)
         return pack(policy.network), pack(critic.network)
 
     def policy(self, theta: Parameters) -> Policy:
-        return Policy.of(theta, self.problem, self.maker, self.components)
+        return Policy.of(theta, self.of_policy, self.maker, self.components)
+
+    @property
+    def of_policy(self) -> Problem:
+        """The problem as the policy sees it."""
+        return self.problem if self.seen is None else self.seen
+
+    def sight(self, state: Float[Array, "*b n"]) -> Float[Array, "*b sees"]:
+        """What the policy sees of a state."""
+        return state if self.seen is None else state[..., : self.seen.state_size]
 
     def act(
         self, policy: Policy, state: Float[Array, "*b n"], steps_left: Int[Array, "*b"]
     ) -> Float[Array, "*b m"]:
         """The policy's action with so many steps left."""
-        return policy(state, self.problem.horizon - steps_left if policy.timed else None)
+        time = self.problem.horizon - steps_left if policy.timed else None
+        return policy(self.sight(state), time)
 
     def time(self, steps_left: Int[Array, "*b"]) -> Int[Array, "*b"]:
         """Steps taken so far, with so many left; the last one's where none is left."""
@@ -80,6 +98,37 @@ class Networks(eqx.Module):
     @property
     def maker(self) -> Maker:
         return policy_maker(self.problem, self.config)
+
+    def current(self, batch: Transition, key: Key[Array, ""], count: Int[Array, ""]) -> Transition:
+        """Stored transitions as they would be stored now (`Widened.relabelled`)."""
+        wide = self.wide
+        if wide is None:
+            return batch
+        time = self.problem.horizon - batch.steps_left
+        key = jax.random.fold_in(key, count)
+        states, following = wide.relabelled(batch.state, batch.next_state, time, key)
+        return eqx.tree_at(lambda b: (b.state, b.next_state), batch, (states, following))
+
+    @property
+    def wide(self) -> Widened | None:
+        """The wider model beyond the mean; None where that is all."""
+        model = self.problem.model
+        model = model.model if isinstance(model, InUnits) else model
+        return model if isinstance(model, Widened) else None
+
+    @property
+    def worth(self) -> Callable[..., Array] | None:
+        """What an episode is worth, for `Point`; None where it is what it earns."""
+        wide, model = self.wide, self.problem.model
+        if wide is None or wide.objective is None:
+            return None
+        unit = model.unit if isinstance(model, InUnits) else 1.0
+        horizon = self.problem.horizon
+
+        def worth(state: Array, gained: Array, left: Array, later: Array) -> Array:
+            return wide.worth(state, gained, horizon - left, horizon - later, unit)
+
+        return worth
 
     def critic(self, psi: Parameters) -> Critic:
         return Critic.of(psi, self.problem, *self._for_critic)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ilbo.mdp.objective import objective_of
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Number
 from ilbo.planning.config import ILBO
@@ -47,10 +48,11 @@ class Numbers(eqx.Module):
 
     @classmethod
     def of(cls, problem: Problem, config: ILBO) -> Numbers:
+        of_returns = objective_of(config.objective).of_returns  # where the return is discounted
         first, last = config.exploration, max(config.final_exploration, 1e-9)
         own = config.own_start
         if own is None:
-            own = 1.0 if problem.region_is_guessed else 0.75
+            own = 1.0 if problem.region_is_guessed or of_returns else 0.75
         discount = problem.discount
         if config.critic == "discounted":
             discount = min(discount, config.discount)

@@ -52,6 +52,8 @@ class ILBOState(eqx.Module):
     reward_scale: Float[Array, ""]
     """What rewards are divided by for the critic."""
     key: Key[Array, ""]
+    aim: Any = None
+    """Beyond the mean, an `Aim` (`ilbo.planning.aim`)."""
 
 
 class Draws(NamedTuple):

@@ -78,3 +78,18 @@ def draw_curves(histories: Mapping[str, Sequence[Sequence[Record]]]) -> Figure:
     ax.margins(x=0.02)
     legend_below(figure, ax.get_legend_handles_labels()[0])
     return figure
+
+
+def draw_against(
+    values: Float[np.ndarray, " points"], means: Mapping[str, Sequence[float]], name: str
+) -> Figure:
+    """Mean returns of several policies against a parameter of the model."""
+    figure = new_figure(8.4, 3.3)
+    ax = figure.subplots()
+    dress(ax, "", name, "mean return")
+    for i, (label, line) in enumerate(means.items()):
+        style = (0, (4, 2)) if i >= len(COLORS) else "-"
+        ax.plot(values, line, color=COLORS[i % len(COLORS)], ls=style, lw=1.5, label=label)
+    ax.margins(x=0.02)
+    legend_below(figure, ax.get_legend_handles_labels()[0])
+    return figure

@@ -7,7 +7,7 @@ vector ξ, in the order in which the file writes the draws.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ class Compiler:
         relaxation: How what is discrete is relaxed, one of `relaxing.WAYS`.
         functions: The Python functions that the text calls.
         parsed: A compiler of the same texts, whose parsed model serves again.
+        free: Non-fluents that are given as it runs, as fluents are.
     """
 
     rddl: Any
@@ -52,8 +53,9 @@ class Compiler:
         relaxation: str = "exact",
         functions: Functions | None = None,
         parsed: Compiler | None = None,
+        free: Collection[str] = (),
     ):
-        self.relaxation = relaxation
+        self.relaxation, self.free = relaxation, frozenset(free)
         self.functions = functions or {}
         if parsed is None:
             self.rddl = parse(source)
@@ -66,7 +68,9 @@ class Compiler:
 
     def _compile(self) -> None:
         model = self.rddl
-        constants = {name: self.init_values[name] for name in model.non_fluents}
+        constants = {
+            name: self.init_values[name] for name in model.non_fluents if name not in self.free
+        }
         self.walk = walk = Walk(model, constants, self.relaxation, self.functions)
         self.cpfs = {}
         for name in self.order:

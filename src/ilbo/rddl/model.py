@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -16,7 +18,7 @@ from ilbo.mdp.shapes import Action, Noise, State
 from ilbo.rddl import clipping, constraints
 from ilbo.rddl.compiling import Compiler
 from ilbo.rddl.layout import Fluent, Layout
-from ilbo.rddl.parsing import fluents, is_random, parts
+from ilbo.rddl.parsing import fluents, is_random, parts, reading
 from ilbo.rddl.relaxing import Temperature
 from ilbo.rddl.source import Source
 from ilbo.rddl.terms import Point, Values
@@ -43,9 +45,19 @@ class Dynamics:
         self.state = Layout((*_layout(compiler, rddl.state_ranges), *carried))
         self.action = Layout(_layout(compiler, rddl.action_ranges))
         self.primed: dict[str, str] = dict(rddl.next_state)
+        self._freed: dict[frozenset[str], Dynamics] = {}
         # Traced once for all the places that a planner calls them from.
         self.step = jax.jit(self._step, inline=True)
         self.reward = jax.jit(self._reward, inline=True)
+
+    def freeing(self, names: frozenset[str]) -> Dynamics:
+        """The same with these non-fluents given as it runs."""
+        if names not in self._freed:
+            compiler = self.compiler
+            freed = Compiler(self.source, compiler.relaxation, compiler.functions, compiler, names)
+            with reading(self.source):
+                self._freed[names] = Dynamics(self.source, freed)
+        return self._freed[names]
 
     def initial(self) -> Float[np.ndarray, " n"]:
         """The state that the instance sets."""
@@ -58,9 +70,14 @@ class Dynamics:
         }
 
     def _step(
-        self, state: State, action: Action, noise: Noise, temperature: Temperature | None
+        self,
+        state: State,
+        action: Action,
+        noise: Noise,
+        temperature: Temperature | None,
+        given: Values | None = None,
     ) -> State:
-        values = self.values(state, action)
+        values = {**self.values(state, action), **(given or {})}
         at = Point(values, noise, temperature)
         for name, cpf in self.compiler.cpfs.items():
             values[name] = cpf(at)
@@ -73,12 +90,17 @@ class Dynamics:
         return following if sound is None else jnp.where(sound, following, jnp.nan)
 
     def _reward(
-        self, state: State, action: Action, next_state: State, temperature: Temperature | None
+        self,
+        state: State,
+        action: Action,
+        next_state: State,
+        temperature: Temperature | None,
+        given: Values | None = None,
     ) -> Float[Array, ""]:
         following = self.state.unpack(next_state, self.exact)
         if REWARD in self.hidden:
             return following[REWARD]
-        values = self.values(state, action)
+        values = {**self.values(state, action), **(given or {})}
         values |= {primed: following[name] for name, primed in self.primed.items()}
         # What the reward needs of the other fluents is not random: any noise will do.
         at = Point(values, jnp.zeros(self.compiler.law.size), temperature)
@@ -152,12 +174,41 @@ class RDDLModel(Model):
     rules: Rules = eqx.field(static=True)
     temperature: Temperature | None = None
     """Of the relaxation; None where the dynamics are exact."""
+    given: Values | None = None
+    """Non-fluents that are set as it runs; None where all have the values of the file."""
 
     def transition(self, state: State, action: Action, noise: Noise) -> State:
-        return self.dynamics.step(state, action, noise, self.temperature)
+        given = () if self.given is None else (self.given,)
+        return self.dynamics.step(state, action, noise, self.temperature, *given)
 
     def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
-        return self.dynamics.reward(state, action, next_state, self.temperature)
+        given = () if self.given is None else (self.given,)
+        return self.dynamics.reward(state, action, next_state, self.temperature, *given)
+
+    def parameters(self) -> dict[str, Any]:
+        """The non-fluents of real numbers, as the file or `with_parameters` sets them."""
+        compiler = self.dynamics.compiler
+        ranges = compiler.rddl.variable_ranges
+        real = [name for name in compiler.rddl.non_fluents if ranges[name] == "real"]
+        file = {name: np.asarray(compiler.init_values[name], np.float32) for name in real}
+        return file | dict(self.given or {})
+
+    def preparing(self, names: Sequence[str]) -> RDDLModel:
+        """The same with these non-fluents not compiled in. Bounds, preconditions and ends keep the
+        values of the file."""
+        held = self.given or {}
+        missing = [name for name in names if name not in held]
+        if not missing:
+            return self
+        free = frozenset((*held, *names))
+        known = self.parameters()
+        given = {name: jnp.asarray(known[name]) for name in sorted(free)}
+        dynamics = self.dynamics.freeing(free)
+        return RDDLModel(dynamics.compiler.law, dynamics, self.rules, self.temperature, given)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> RDDLModel:
+        ready = self.preparing(tuple(values))
+        return dataclasses.replace(ready, given={**(ready.given or {}), **values})
 
     def bounds(self, state: State) -> tuple[Action, Action]:
         return self.rules.bounds(state)

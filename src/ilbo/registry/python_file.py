@@ -58,15 +58,17 @@ def load(reference: str, arguments: Mapping[str, Any] | None = None) -> Problem:
     return problem.from_origin(Origin("file", ((str(loaded.path), loaded.text),), found, given))
 
 
-def arguments_of(texts: Sequence[str]) -> dict[str, Any]:
+def arguments_of(texts: Sequence[str], flag: str = "--arg") -> dict[str, Any]:
     """The values of `--arg NAME=VALUE`: Python literals where they are such, else texts."""
     found: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
-            raise UserError(f"--arg takes NAME=VALUE, for example --arg capacity=10; got {text!r}.")
+            raise UserError(
+                f"{flag} takes NAME=VALUE, for example {flag} capacity=10; got {text!r}."
+            )
         if name in found:
-            raise UserError(f"--arg {name} is given twice.")
+            raise UserError(f"{flag} {name} is given twice.")
         try:
             found[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):

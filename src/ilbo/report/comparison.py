@@ -10,6 +10,7 @@ from ilbo.plots.outcome import draw_curves
 from ilbo.registry.identity import same
 from ilbo.report import parts
 from ilbo.report.entry import Entry
+from ilbo.report.parameters import against_parameters
 
 COLUMNS = ("run", "seeds", "episodes", "mean return", "95 % interval", "behind the first")
 
@@ -23,7 +24,10 @@ def comparison(entries: Sequence[Entry]) -> str:
                 break
         else:
             groups.append([entry])
-    pieces = [_group(group) + _curves(group, i) + _changes(group) for i, group in enumerate(groups)]
+    pieces = [
+        _group(group) + against_parameters(group, f"k{i}") + _curves(group, i) + _changes(group)
+        for i, group in enumerate(groups)
+    ]
     return "<h2>Comparison</h2>" + "".join(pieces)
 
 

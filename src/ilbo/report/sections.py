@@ -14,6 +14,7 @@ from ilbo.plots.outcome import draw_outcome
 from ilbo.plots.pictures import PICTURE_SEED
 from ilbo.report import parts
 from ilbo.report.entry import Entry
+from ilbo.report.parameters import against_parameters
 from ilbo.runs import settings
 from ilbo.runs.saved import SavedRun
 
@@ -37,6 +38,8 @@ def section(entry: Entry, place: int, several: bool) -> str:
         pieces.append(parts.card("Constraints broken", _broken(entry)))
     if len(run.seeds) > 1 and entry.evaluations:
         pieces.append(parts.card("Seeds", _seeds(entry)))
+    if not several:
+        pieces.append(against_parameters([entry], f"p{place}"))
     pieces += _pictures(entry, f"p{place}")
     if (samples := entry.samples) is not None:
         pieces.append(parts.card("What it took", _samples(entry, samples)))
@@ -60,6 +63,9 @@ def _tiles(entry: Entry) -> str:
             tiles.append(("spread of the seeds", f"± {spread}", f"{len(seeds)} seeds"))
         if broken:
             tiles.append(("constraints broken", number(broken), "an episode, in the mean"))
+    if "objective_value" in result:
+        value = number(result["objective_value"])
+        tiles.append(("planned for", value, parts.text(str(result.get("objective")))))
     if "best_mean" in result:
         tiles.append(("best tested policy", number(result["best_mean"]), "mean return"))
     if entry.limit is not None:
@@ -163,7 +169,8 @@ def _pictures(entry: Entry, prefix: str) -> list[str]:
                 plots.draw_learning_curve(run.history, entry.limit, title=""),
                 f"{prefix}c",
                 f"Learning curve on {name}",
-                f"Mean return of {run.config.test_episodes} test episodes, the same at every test.",
+                f"{_tested(run)} of {run.config.test_episodes} test episodes, the same at every "
+                "test.",
             ),
         )
     ]
@@ -201,6 +208,12 @@ def _pictures(entry: Entry, prefix: str) -> list[str]:
         )
     )
     return pieces
+
+
+def _tested(run: SavedRun) -> str:
+    """What is shown of the tests: what was planned for."""
+    goal = str(run.config.objective)
+    return "Mean return" if goal == "mean" else f"The objective {goal} of the returns"
 
 
 def _samples(entry: Entry, samples: Samples) -> str:

@@ -80,8 +80,7 @@ def restore(path: Path, planner: Planner) -> Start:
             seconds=float(header["seconds"]),
             compile_seconds=float(header["compile_seconds"]),
             # A run that was made longer since has not finished.
-            finished=header.get("finished") is True
-            and header["identity"] == json.loads(json.dumps(_identity(planner))),
+            finished=header.get("finished") is True and header["identity"] == _identity(planner),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
@@ -105,13 +104,13 @@ def read_critic(path: Path, trainer: ILBOTrainer, seed: int) -> tuple[Critic, fl
 
 def _identity(planner: Planner) -> dict[str, Any]:
     config = {**planner.config.to_dict(), "episodes": planner.episodes}
-    config = {k: list(v) if isinstance(v, tuple) else v for k, v in config.items()}  # as in JSON
-    return {
+    identity = {
         "problem": planner.problem.name,
         "digest": digest(planner.problem),
         "seeds": list(planner.seeds),
         "config": config,
     }
+    return json.loads(json.dumps(identity))  # lists for tuples, as a file has them
 
 
 def _without_length(identity: Any) -> Any:

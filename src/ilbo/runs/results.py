@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from ilbo.mdp.evaluate import Evaluation, evaluate
+from ilbo.mdp.objective import Mean, objective_of
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import PolicyFunction
 from ilbo.mdp.yardstick import Yardstick, against, yardsticks
@@ -68,6 +69,17 @@ def _discounted(problem: Problem, final: Sequence[Evaluation]) -> dict[str, floa
     return {"discount": problem.discount, "discounted_mean": mean}
 
 
+def _objective(plan: Plan, final: Sequence[Evaluation]) -> dict[str, Any]:
+    """What was planned for, where that is not the mean, and its value where returns tell it."""
+    objective = objective_of(getattr(plan.config, "objective", "mean"))
+    if isinstance(objective, Mean):
+        return {}
+    if not objective.of_returns:
+        return {"objective": str(objective)}
+    value = float(np.mean([evaluation.value(objective) for evaluation in final]))
+    return {"objective": str(objective), "objective_value": value}
+
+
 def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation]) -> dict[str, Any]:
     """The result as one object: of one seed, or with a list for each figure of several.
 
@@ -97,6 +109,7 @@ def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation])
         **figures,
         "best_mean": float(np.mean(best_means)),
         **_discounted(plan.problem, final),
+        **_objective(plan, final),
         "episodes": samples.episodes,
         "test_episodes": final[0].episodes,
         "violations": float(np.mean([evaluation.violations for evaluation in final])),
@@ -124,7 +137,8 @@ def check(result: Any, seeds: int) -> None:
         if not isinstance(values, list) or len(values) != size or not all(map(is_figure, values)):
             raise ValueError(f"its {key!r} is not a list of {size} numbers")
     discounted = DISCOUNTED if "discount" in result else ()
-    for key in itertools.chain(FIGURES, discounted):
+    objective = ("objective_value",) if "objective_value" in result else ()
+    for key in itertools.chain(FIGURES, discounted, objective):
         if not is_figure(result.get(key)):
             raise ValueError(f"its {key!r} is not a number")
 

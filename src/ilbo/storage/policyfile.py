@@ -15,6 +15,7 @@ from ilbo.errors import UserError
 from ilbo.forks import check_not_forked
 from ilbo.mdp.bounds import FixedBounds, bounds_are_fixed
 from ilbo.mdp.problem import Problem
+from ilbo.mdp.widened import widened
 from ilbo.nn.components import Components, mixings
 from ilbo.nn.mlp import MLP
 from ilbo.nn.policy import Layers, Maker, Policy, Scaling, shape_of
@@ -63,6 +64,9 @@ def write_policy(policy: Policy, path: str | Path, target: dict[str, Any]) -> No
         messages = 0 if network.tell is None else len(network.tell.output.bias)
         content["shared"] = {"layers": network.each.sizes, "whole": whole, "messages": messages}
         arrays |= {f"components.{name}": leaf for name, leaf in _kept(policy.components).items()}
+    if policy.sees_return or policy.sees_drawn:
+        extra = len(policy.scaling.center) - len(target["problem"]["states"])
+        content["sees"] = {"return": policy.sees_return, "drawn": extra - policy.sees_return}
     arrayfile.write(path, "policy", content, {k: np.asarray(v) for k, v in arrays.items()})
 
 
@@ -89,6 +93,9 @@ def read_policy(
             "`ilbo.load_policy(path, policy=...)`."
         )
     states, actions = len(described["states"]), len(described["actions"])
+    sight = header.get("sees", {"return": False, "drawn": 0})
+    sees_return, drawn = sight["return"], sight["drawn"]
+    states += sees_return + drawn
     blank = jax.eval_shape(lambda: Scaling(*jnp.zeros((2, states), jnp.float32)))
     try:
         scaling = fill(blank, arrays, "scaling.")
@@ -109,12 +116,12 @@ def read_policy(
         ) from None
 
     def policy(bounds: Any) -> Policy:
-        return Policy(network, scaling, bounds, horizon, parts)
+        return Policy(network, scaling, bounds, horizon, parts, sees_return, drawn > 0)
 
     if problem is not None and policy(problem.model).goes_anywhere:
         return policy(problem.model).on(problem)
     if problem is not None and of_same_sizes:
-        if (states, actions) != (problem.state_size, problem.action_size):
+        if (states, actions) != (problem.state_size, problem.action_size) or sees_return or drawn:
             raise UserError(
                 f"The policy {str(path)!r} is for {states} states and {actions} actions; "
                 f"{problem.name} has {problem.state_size} and {problem.action_size}."
@@ -122,8 +129,18 @@ def read_policy(
         return policy(problem.model)
     if problem is not None:
         check_same(described, problem, f"The policy {str(path)!r}")
-        return policy(problem.model)
-    return policy(bounds if bounds is not None else rebuild(described).model)
+    elif bounds is None:
+        problem = rebuild(described)
+    if problem is None:
+        knows: Any = bounds
+    else:
+        if drawn and (problem.uncertain is None or problem.uncertain.size != drawn):
+            raise UserError(
+                f"The policy {str(path)!r} sees {drawn} uncertain parameters, and {problem.name} "
+                "has not as many: give it those that it was trained with."
+            )
+        knows = widened(problem, problem.uncertain if drawn else None, sees_return).model
+    return policy(knows)
 
 
 def _kept(parts: Components) -> dict[str, Any]:
@@ -211,6 +228,11 @@ def _parts(header: dict[str, Any]) -> tuple[dict[str, Any], list[int], FixedBoun
     horizon = header.get("horizon")
     if horizon is not None and not (type(horizon) is int and 0 < horizon < 2**31):
         raise ValueError("its horizon is not a number of steps")
+    sees = header.get("sees", {"return": False, "drawn": 0})
+    if type(sees["return"]) is not bool or type(sees["drawn"]) is not int:
+        raise ValueError("it does not say what it sees")
+    if not 0 <= sees["drawn"] < 2**31:
+        raise ValueError("it does not say what it sees")
     if len(layers) > len(header["arrays"]):
         raise ValueError("it has fewer arrays than layers")
     if bounds["fixed"] is not True:

@@ -102,6 +102,8 @@ def beliefs(run: SavedRun, problem: Problem, seed: int, simulated: Trajectories)
     if not file.exists():
         raise UserError("There is no checkpoint in the folder, and so no critic.")
     trainer = ILBOTrainer.of(problem, run.config, run.config.most_episodes)
+    if trainer.beyond is not None:
+        raise UserError("The critic of this run judges episodes by more than their mean return.")
     critic, unit = read_critic(file, trainer, seed)
     left = jnp.broadcast_to(problem.horizon - jnp.arange(problem.horizon), simulated.rewards.shape)
     q = _value(trainer.networks, critic, simulated.states[..., :-1, :], simulated.actions, left)

@@ -53,6 +53,9 @@ class Point(eqx.Module):
     discount: Number
     horizon: int = eqx.field(static=True, default=1)
     """Steps of an episode, for a model that sees the time."""
+    worth: Callable[[Array, Array, Array, Array], Array] | None = None
+    """What is made of a return: state, return from there on, steps left there and where the critic
+    takes over → value []. None where it is the return itself."""
 
     def at(self, steps_left: Int[Array, ""]) -> Model:
         """The model with so many steps left."""
@@ -71,7 +74,8 @@ class Point(eqx.Module):
     ) -> tuple[Float[Array, ""], tuple[Float[Array, "steps n"], Int[Array, " steps"]]]:
         """Rolls μ^m from the state along the noise, its actions nudged.
 
-        Returns the return with the critic's tail, and (states, steps left) before each step.
+        Returns the return with the critic's tail, or what that is worth, and (states, steps left)
+        before each step.
         """
 
         def one(
@@ -92,4 +96,7 @@ class Point(eqx.Module):
         )
         tail = jnp.where(left > 0, self.critic(last, action, left), 0.0)
         factors = self.discount ** jnp.arange(len(noise) + 1)
-        return jnp.sum(factors * jnp.append(earned, tail)), (states, lefts)
+        gained = jnp.sum(factors * jnp.append(earned, tail))
+        if self.worth is not None:
+            gained = self.worth(state, gained, steps_left, left)
+        return gained, (states, lefts)

@@ -1,0 +1,232 @@
+"""Beyond the mean: what policies trained for risk and for uncertain models earn, and what it costs.
+
+    python benchmarks/beyond.py --out beyond.jsonl            # everything
+    python benchmarks/beyond.py --out beyond.jsonl --table    # print what is there
+
+Each objective on each problem is trained with several seeds, and every final policy is evaluated on
+the same fresh episodes. Risk: each against the policy trained for the mean with the same seed,
+paired. Uncertain models: each under several values of the parameter, on equal noise. A line of the
+output file is one policy; what is there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+RISK = {  # problem: (episodes, objectives)
+    "reservoir-20": (500, ("mean", "cvar:0.1", "entropic:0.004", "mean-std:1")),
+    "battery": (300, ("mean", "cvar:0.1", "entropic:0.005", "mean-std:1")),
+}
+ROBUST = {  # problem: (episodes, parameter, values tried); plain is trained at the usual value
+    "battery": (300, "loss", (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)),
+}
+EPISODES = 4096
+KINDS = ("plain", "mean", "cvar:0.1", "worst")
+
+
+@functools.cache  # a model read anew would be compiled anew
+def named(name: str) -> Any:
+    import ilbo
+
+    if name == "battery":
+        file = Path(__file__).parents[1] / "examples" / "battery.py"
+        return ilbo.make(f"{file}:problem")
+    return ilbo.make(name)
+
+
+def uncertain(name: str, parameter: str, values: tuple[float, ...]) -> Any:
+    import ilbo
+
+    problem = named(name)
+    return problem.with_uncertain({parameter: ilbo.Uniform(values[0], values[-1])})
+
+
+def risk(name: str, seeds: list[int], out: Path) -> None:
+    """Policies for each objective, and how they differ from those for the mean."""
+    import numpy as np
+
+    from ilbo.mdp.evaluate import paired
+    from ilbo.mdp.objective import objective_of
+
+    episodes, objectives = RISK[name]
+    for objective in objectives:
+        todo = missing(out, "risk", name, objective, seeds)
+        untrained = [seed for seed in todo if not returns_file(out, name, objective, seed).exists()]
+        for seed in untrained:
+            plan, took = trained(named(name), objective, episodes, [seed])
+            keep(out, name, objective, plan, took)
+        for seed in todo:
+            earned, plain = (
+                np.load(returns_file(out, name, goal, seed)) for goal in (objective, "mean")
+            )
+            line = {
+                **head("risk", name, objective, seed, episodes),
+                "mean": float(earned.mean()),
+                "std": float(earned.std(ddof=1)),
+                "value": float(objective_of(objective).value(earned)),
+                "cvar10": float(objective_of("cvar:0.1").value(earned)),
+            }
+            for what in dict.fromkeys((objective, "mean", "cvar:0.1")):
+                line[f"gain {what}"] = paired(what, earned, plain)
+            write(out, line)
+
+
+def returns_file(out: Path, name: str, objective: str, seed: int) -> Path:
+    """Returns on the fresh episodes, kept to be compared: all objectives have the same noise."""
+    return out.parent / f"{out.stem}-returns" / f"{name}-{objective.replace(':', '-')}-{seed}.npy"
+
+
+def keep(out: Path, name: str, objective: str, plan: Any, took: float) -> None:
+    import numpy as np
+
+    from ilbo.runs.results import evaluate_fresh
+
+    for seed, e in zip(
+        plan.seeds, evaluate_fresh(plan.problem, plan.policies, EPISODES), strict=True
+    ):
+        path = returns_file(out, name, objective, seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, e.discounted_returns)
+        print(f"{name} {objective} seed {seed}: {e.mean:.1f} in {took:.0f} s", file=sys.stderr)
+
+
+def robust(name: str, seeds: list[int], out: Path) -> None:
+    """Returns against the parameter, of policies trained at its usual value and for its range."""
+    from ilbo.mdp.bootstrap import bootstrap
+    from ilbo.runs.results import evaluate_fresh
+
+    episodes, parameter, values = ROBUST[name]
+    problem, plain = named(name), {}
+    wide = uncertain(name, parameter, values)
+    for kind in KINDS:
+        todo = missing(out, "robust", name, kind, seeds)
+        if not todo and kind != "plain":
+            continue
+        known = kind == "plain"
+        goal, where = ("mean", problem) if known else (kind, wide)
+        plan, _ = trained(where, goal, episodes, seeds if known else todo)
+        at = {value: problem.with_parameters({parameter: value}) for value in values}
+        found = {v: evaluate_fresh(p, plan.policies, EPISODES) for v, p in at.items()}
+        for i, seed in enumerate(plan.seeds):
+            earned = {v: found[v][i].discounted_returns for v in values}
+            if known:
+                plain[seed] = earned
+            if seed not in todo:
+                continue
+            gains = {v: earned[v] - plain[seed][v] for v in values}
+            line = {
+                **head("robust", name, kind, seed, episodes),
+                "parameter": parameter,
+                "values": list(values),
+                "means": [float(earned[v].mean()) for v in values],
+                "gains": [[float(gains[v].mean()), bootstrap(gains[v])] for v in values],
+            }
+            write(out, line)
+
+
+def trained(problem: Any, objective: str, episodes: int, seeds: list[int]) -> tuple[Any, float]:
+    import ilbo
+
+    began = time.perf_counter()
+    config = ilbo.ILBO(objective=objective)
+    return ilbo.plan(problem, config, seeds=seeds, episodes=episodes), time.perf_counter() - began
+
+
+def head(part: str, name: str, objective: str, seed: int, episodes: int) -> dict[str, Any]:
+    figures = {"part": part, "problem": name, "objective": objective, "seed": seed}
+    return {**figures, "training_episodes": episodes, "episodes": EPISODES}
+
+
+def missing(out: Path, part: str, name: str, objective: str, seeds: list[int]) -> list[int]:
+    wanted = (part, name, objective)
+    there = {
+        line["seed"]
+        for line in read(out)
+        if (line["part"], line["problem"], line["objective"]) == wanted
+    }
+    return [seed for seed in seeds if seed not in there]
+
+
+def read(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+
+
+def write(out: Path, line: dict[str, Any]) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    print(line, file=sys.stderr, flush=True)
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """Means over seeds; in brackets, of how many seeds the paired interval excludes 0."""
+    import numpy as np
+
+    rows = ["| problem | trained for | seeds | mean | CVaR 0.1 | gain in CVaR 0.1 | in the mean |"]
+    rows.append("| --- | --- | --- | --- | --- | --- | --- |")
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for line in lines:
+        groups.setdefault((line["part"], line["problem"], line["objective"]), []).append(line)
+    for (part, name, objective), found in groups.items():
+        if part != "risk":
+            continue
+
+        def spread(values: list[float]) -> str:
+            return (
+                f"{np.mean(values):,.1f} ± {np.std(values, ddof=1 if len(values) > 1 else 0):.1f}"
+            )
+
+        def gain(what: str, found: list[dict[str, Any]] = found) -> str:
+            each = [line[f"gain {what}"] for line in found]
+            sure = sum(low > 0 or high < 0 for _, (low, high) in each)
+            return f"{np.mean([mean for mean, _ in each]):+,.1f} ({sure} of {len(each)})"
+
+        same = objective == "mean"
+        gains = ["", ""] if same else [gain("cvar:0.1"), gain("mean")]
+        cells = [name, objective, str(len(found)), spread([x["mean"] for x in found])]
+        rows.append(
+            "| " + " | ".join([*cells, spread([x["cvar10"] for x in found]), *gains]) + " |"
+        )
+    for (part, name, objective), found in groups.items():
+        if part != "robust":
+            continue
+        values = found[0]["values"]
+        if objective == "plain":
+            rows += ["", f"| {name}: trained for | " + " | ".join(map(str, values)) + " |"]
+            rows.append("| --- |" + " --- |" * len(values))
+        means = np.mean([x["means"] for x in found], axis=0)
+        gains = np.array([[g[0] for g in x["gains"]] for x in found])
+        sure = np.array([[g[1][0] > 0 or g[1][1] < 0 for g in x["gains"]] for x in found])
+        cells = [
+            f"{m:,.1f}" + ("" if objective == "plain" else f" ({g:+.1f}; {int(s)} of {len(found)})")
+            for m, g, s in zip(means, gains.mean(axis=0), sure.sum(axis=0), strict=True)
+        ]
+        rows.append(f"| {objective} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="such as risk:battery")
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    if options.table:
+        print(table(read(options.out)))
+        return
+    seeds = list(range(options.seeds))
+    for part, each, work in (("risk", RISK, risk), ("robust", ROBUST, robust)):
+        for name in each:
+            if not options.only or f"{part}:{name}" in options.only:
+                work(name, seeds, options.out)
+
+
+if __name__ == "__main__":
+    main()
