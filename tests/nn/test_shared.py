@@ -29,7 +29,7 @@ def house(order=range(5)):
     return hvac("house", facts, Origin())
 
 
-LAYERS = SharedLayers((16, 8), messages=3)
+LAYERS = SharedLayers((16, 8))
 
 
 def policy_for(problem, layers=LAYERS):
@@ -73,7 +73,7 @@ def test_mixing_along_a_chain_in_closed_form():
 @pytest.mark.parametrize("whole", [None, (8,)])
 def test_saved_loaded_packed_and_fixed_it_is_the_same(whole, tmp_path):
     problem = ilbo.reservoir(4)
-    layers = SharedLayers((16, 8), whole, messages=2)
+    layers = SharedLayers((16, 8), whole)
     policy = policy_for(problem, layers)
     states = problem.starts(jax.random.key(1), (6, 3))
     together = policy(states)

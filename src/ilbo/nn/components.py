@@ -7,7 +7,7 @@ however many there are.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -35,15 +35,6 @@ UP, DOWN = 0, 2
 
 class NoComponents(UserError):
     """A problem whose actions and states do not correspond one to one."""
-
-
-class Seen(NamedTuple):
-    """What is seen of the components."""
-
-    each: Float[Array, "*b n inputs"]
-    """Of each component; first of all its own state, normalised."""
-    near: Float[Array, "2 n n"]
-    """Weights of the nearest that act on each, and of those that it acts on."""
 
 
 class Components(eqx.Module):
@@ -100,15 +91,15 @@ class Components(eqx.Module):
         """Numbers seen of each component."""
         return 7 + len(self.mixing) + self.figures.shape[1]
 
-    def see(self, x: Float[Array, "*b n"]) -> Seen:
-        """What is seen of each component of normalised states."""
+    def see(self, x: Float[Array, "*b n"]) -> Float[Array, "*b n inputs"]:
+        """What is seen of each component of normalised states; first of all its own."""
         nearest = self.mixing[np.array([UP, DOWN])]
         ends = [jnp.exp(-SHARPNESS * (1 + x)), jnp.exp(-SHARPNESS * (1 - x))]
         near = [end @ weights.T for end in ends for weights in nearest]
         mixed = jnp.moveaxis(jnp.tensordot(x, self.mixing, axes=(-1, 2)), -2, -1)
         figures = jnp.broadcast_to(self.figures, (*x.shape, self.figures.shape[1]))
         moving = jnp.stack([x, *ends, *near], axis=-1)
-        return Seen(jnp.concatenate([moving, mixed, figures.astype(x.dtype)], axis=-1), nearest)
+        return jnp.concatenate([moving, mixed, figures.astype(x.dtype)], axis=-1)
 
 
 def mixings(

@@ -151,4 +151,4 @@ class Critic(eqx.Module):
         mixing = self.components.mixing
         left = jnp.broadcast_to(2 * time_left[..., None] - 1, units.shape)
         columns = [units, units @ mixing[0].T, units @ mixing[2].T, left.astype(jnp.float32)]
-        return self.network(seen.each, jnp.stack(columns, axis=-1))
+        return self.network(seen, jnp.stack(columns, axis=-1))

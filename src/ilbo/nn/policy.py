@@ -193,9 +193,9 @@ class Policy(eqx.Module):
         """The model's action bounds [*b, m] after `time` [*b] steps."""
         return bounds_at(self.model, state, time)
 
-    def inputs(self, state: Float[Array, "*b n"], time: Any = None) -> Any:
+    def inputs(self, state: Float[Array, "*b n"], time: Any = None) -> Float[Array, "..."]:
         """What the network sees of a state [*b, n] after `time` [*b] steps: [*b, inputs], or
-        what is seen of the components where they share."""
+        [*b, n, inputs] of the components where they share."""
         x = self.scaling(state)
         if self.components is not None:
             return self.components.see(x)

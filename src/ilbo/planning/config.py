@@ -49,9 +49,6 @@ class ILBO:
     shared_layers: tuple[int, ...] = (64, 64)
     """Hidden layers of a network that all components share."""
 
-    messages: int = 0
-    """Numbers that each component tells its neighbours before these decide, where they share."""
-
     shared_critic: bool = False
     """Whether the critic is a mean over components of one network for all, where the policy shares
     too."""
@@ -104,10 +101,6 @@ class ILBO:
     derivatives: it counts by as much as it explains of what actions tried out really add. For an
     action whose derivatives are 0 at every state, it takes their place. 0: the model's derivatives
     alone. For the pathwise estimator."""
-
-    relative: float = 0.0
-    """Power by which the gradients at sampled states are divided by what is earned or lost from
-    there a step, so that states at which little is at stake count too; 0: none."""
 
     inward: float = 0.2
     """Least slope, as a share of the full one, that the policy's output layer shows to a gradient
@@ -196,12 +189,12 @@ class ILBO:
             check(0 < getattr(self, name) < math.inf, name, "a positive number")
         for name in ("discount", "target_rate", "final_rate"):
             check(0 < getattr(self, name) <= 1, name, "in (0, 1]")
-        for name in ("exploration", "final_exploration", "critic_share", "relative", "inward"):
+        for name in ("exploration", "final_exploration", "critic_share", "inward"):
             check(0 <= getattr(self, name) <= 1, name, "in [0, 1]")
         check(self.own_start is None or 0 <= self.own_start <= 1, "own_start", "in [0, 1]")
-        for name in ("guard", "messages"):
-            value = getattr(self, name)
-            check(isinstance(value, int) and value >= 0, name, "a whole number of at least 0")
+        check(
+            isinstance(self.guard, int) and self.guard >= 0, "guard", "a whole number of at least 0"
+        )
         for name in ("clip", "extremes"):
             check(0 <= getattr(self, name) < math.inf, name, "0 or a positive number")
         if self.seconds is not None:
@@ -341,7 +334,7 @@ NUMBERS = (
     *("exploration", "final_exploration", "own_start"),
 )
 """Settings that compiled programs take as inputs (`planning.numbers`)."""
-SWITCHES = ("clip", "critic_share", "inward", "relative", "extremes")
+SWITCHES = ("clip", "critic_share", "inward", "extremes")
 """The same, but 0 leaves a part of the program out."""
 _CHOICES: dict[str, tuple[str, ...]] = {
     "estimator": EstimatorName.__args__,  # type: ignore[attr-defined]
@@ -370,12 +363,12 @@ _COUNTS = (
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "objective": ("objective",),
-    "network": ("layers", "policy", "shared_layers", "messages", "shared_critic"),
+    "network": ("layers", "policy", "shared_layers", "shared_critic"),
     "estimator": ("estimator", "baseline", "next_states", "draws", "depth", "window"),
     "critic": ("critic", "discount", "target_rate", "target_every"),
     "optimiser": (
         *("optimizer", "policy_rate", "critic_rate", "final_rate"),
-        *("critic_share", "relative", "clip", "inward", "updates"),
+        *("critic_share", "clip", "inward", "updates"),
     ),
     "stores": (
         *("critic_store", "policy_store", "prioritised"),

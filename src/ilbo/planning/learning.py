@@ -9,7 +9,6 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.shapes import Number
 from ilbo.nn.critic import CriticNetwork
 from ilbo.nn.parameters import pack
 from ilbo.planning.acting import watch
@@ -18,15 +17,12 @@ from ilbo.planning.blend import blend, gather, weigh
 from ilbo.planning.config import ILBO
 from ilbo.planning.estimators.point import ActionGradient, Point, Sample
 from ilbo.planning.networks import Networks
-from ilbo.planning.numbers import is_off
 from ilbo.planning.preference import prefer, remember
 from ilbo.planning.pull_back import only_finite, pull_back
 from ilbo.planning.state import ILBOState
 from ilbo.planning.store import Transition
 from ilbo.planning.targets import Slow
 
-LEAST_STAKES = 0.02
-"""Share of the mean stakes below which they count as alike."""
 ADAM_MEMORY = 0.97
 """Of the gradients' sizes: this earned more on reservoir-20 and hvac-6 than the usual 0.999."""
 
@@ -118,8 +114,6 @@ def update_policy(
         state = eqx.tree_at(lambda s: s.evidence, state, evidence)
         estimate = blend(point, estimate, weigh(evidence, numbers.critic_share))
     estimate = as_visited(networks.problem, estimate, getattr(estimator, "window", 1))
-    if not is_off(numbers.relative):
-        weights *= by_stakes(estimate.value, sampled.steps_left, numbers.relative)
     policy = networks.policy(state.policy)
     times = networks.problem.horizon - estimate.steps_left if policy.timed else None
     estimate = estimate._replace(states=networks.sight(estimate.states))
@@ -156,18 +150,6 @@ def choose(
         return found, jnp.ones(len(rows), jnp.float32)
     chosen, weights = prefer(state.strength[found.steps_left], pick, config.policy_batch)
     return jax.tree.map(lambda x: x[chosen], found), weights
-
-
-def by_stakes(
-    value: Float[Array, " b"], steps_left: Int[Array, " b"], power: Number
-) -> Float[Array, " b"]:
-    """Weights of samples, 1 on average: the smaller, the more is earned or lost from there, a step.
-
-    With power 1, states at which little is at stake move the policy as those at which much is.
-    """
-    rate = jnp.abs(value) / jnp.maximum(steps_left, 1)
-    weights = (LEAST_STAKES * jnp.mean(rate) + rate + 1e-30) ** -power
-    return weights / jnp.mean(weights)
 
 
 def as_visited(problem: Problem, estimate: ActionGradient, window: int) -> ActionGradient:

@@ -42,7 +42,7 @@ def policy_maker(problem: Problem, config: ILBO) -> Maker:
         return config.policy
     if config.shares:
         whole = None if config.policy == "shared" else config.layers
-        return SharedLayers(config.shared_layers, whole, config.messages)
+        return SharedLayers(config.shared_layers, whole)
     if config.sees_time:
         return TimedLayers(config.layers, problem.horizon)
     return Layers(config.layers)

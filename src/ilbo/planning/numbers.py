@@ -41,7 +41,6 @@ class Numbers(eqx.Module):
     """The last exploration noise as a share of the first."""
     own_start: Number
     """Share of the episodes that start in the problem's own start."""
-    relative: Number
     extremes: Number
     discount: Number
     """γ of the objective: the problem's own; a stationary critic needs one below 1."""
@@ -67,7 +66,6 @@ class Numbers(eqx.Module):
             exploration=_array(first),
             exploration_left=_array(last / max(first, 1e-9)),
             own_start=_array(own),
-            relative=_array(config.relative, off=0.0),
             extremes=_array(config.extremes, off=0.0),
             discount=_array(discount, off=1.0),
         )

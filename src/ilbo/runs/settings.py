@@ -52,7 +52,6 @@ RUN_KEYS: dict[str, Any] = {
 LIMITS = {
     **dict.fromkeys(("draws", "depth", "window", "candidates", "updates"), 10_000),
     **dict.fromkeys(("policy_batch", "critic_batch", "parallel", "guard"), 1_000_000),
-    "messages": 10_000,
     **dict.fromkeys(("test_episodes", "target_every"), 1_000_000),
     **dict.fromkeys(("critic_store", "policy_store"), 100_000_000),
     **dict.fromkeys(("evaluate_every", "episodes"), 10_000_000),

@@ -61,8 +61,7 @@ def write_policy(policy: Policy, path: str | Path, target: dict[str, Any]) -> No
         content["horizon"] = policy.horizon
     if shared and policy.components is not None:
         whole = None if network.whole is None else network.whole.sizes
-        messages = 0 if network.tell is None else len(network.tell.output.bias)
-        content["shared"] = {"layers": network.each.sizes, "whole": whole, "messages": messages}
+        content["shared"] = {"layers": network.each.sizes, "whole": whole}
         arrays |= {f"components.{name}": leaf for name, leaf in _kept(policy.components).items()}
     if policy.sees_return or policy.sees_drawn:
         extra = len(policy.scaling.center) - len(target["problem"]["states"])
@@ -163,12 +162,10 @@ def _components(arrays: dict[str, np.ndarray], half: np.ndarray) -> Components:
 
 
 def _shared_layers(given: Any) -> SharedLayers:
-    each, whole, messages = given["layers"], given["whole"], given["messages"]
-    if type(messages) is not int or not 0 <= messages < 2**31:
-        raise ValueError("its messages are not a number")
+    each, whole = given["layers"], given["whole"]
     if not _are_sizes(each) or not (whole is None or _are_sizes(whole)):
         raise ValueError("its layers are not a list of sizes")
-    return SharedLayers(tuple(each), None if whole is None else tuple(whole), messages)
+    return SharedLayers(tuple(each), None if whole is None else tuple(whole))
 
 
 def _are_sizes(layers: Any) -> bool:
