@@ -1,5 +1,6 @@
 """What users get wrong is told in one sentence, or taken where its meaning is plain."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -260,8 +261,7 @@ def test_controllers_of_other_libraries_earn_the_same(policy):
     problem = pair()
     traced = ilbo.simulate(problem, lambda state: jnp.clip(-state, -1, 1), 0, 6)
     called = ilbo.simulate(problem, policy, 0, 6)
-    for ours, theirs in zip(traced.__dict__.values(), called.__dict__.values(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    jax.tree.map(lambda *two: np.testing.assert_allclose(*two, rtol=1e-6), traced, called)
 
 
 def test_a_wrapped_controller_is_called_at_every_step():

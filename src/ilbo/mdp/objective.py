@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ilbo.errors import UserError
 
 FORMS = "mean, cvar:SHARE, entropic:LAMBDA, mean-std:LAMBDA or worst"
@@ -89,6 +87,8 @@ class CVaR(Objective):
             raise UserError(f"The share of cvar must be in (0, 1], got {self.share:g}.")
 
     def value(self, returns: Any) -> Any:
+        import numpy as np
+
         xp = _of(returns)
         weights = np.clip(self.share * len(returns) - np.arange(len(returns)), 0.0, 1.0)
         used = int(np.ceil(weights.sum()))  # the others must not enter: 0 · (−inf) is no number
@@ -225,6 +225,8 @@ def objective_of(given: str | Objective) -> Objective:
 
 def _of(array: Any) -> Any:
     """NumPy for its arrays and plain numbers, JAX's for the others."""
+    import numpy as np
+
     if isinstance(array, np.ndarray | np.generic | float | int):
         return np
     import jax.numpy as jnp
