@@ -290,6 +290,7 @@ def test_no_policy_that_it_starts_from_passes_the_limit():
     assert not (weak.returns >= earned).all()
 
 
+@pytest.mark.slow
 def test_limit_depends_on_the_start():
     near = hindsight(walk(), 0, episodes=4, start=[0.0, 0.0], steps=100)
     far = hindsight(walk(), 0, episodes=4, start=[2.0, 2.0], steps=100)

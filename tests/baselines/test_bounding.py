@@ -19,6 +19,7 @@ class Feedback(eqx.Module):
         return -self.gain * state
 
 
+@pytest.mark.slow
 def test_bound_of_the_best_policy_is_the_optimum():
     gain, optimum = closed_form()
     problem = linear_quadratic()

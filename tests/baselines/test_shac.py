@@ -103,6 +103,7 @@ def test_it_learns_to_cancel_what_is_known():
     assert plan.samples.transitions == 19_200 + 6 * 16  # the last window of each segment is whole
 
 
+@pytest.mark.slow
 def test_not_finite_reward_keeps_the_last_good_policy():
     class Broken(Walk):
         def reward(self, state, action, next_state):

@@ -65,6 +65,7 @@ def test_reward_that_is_never_a_number_stops_with_a_sentence_and_keeps_the_polic
     assert load_policy(run) is not None
 
 
+@pytest.mark.slow
 def test_a_policy_whose_reward_is_no_number_gets_no_return_and_is_kept(tmp_path, capsys):
     source, run = write(tmp_path, "ln[water - 1]"), tmp_path / "run"
     assert main(["plan", str(source), *FLAGS, "--out", str(run)]) == 2

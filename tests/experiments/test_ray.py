@@ -89,6 +89,7 @@ def test_a_node_that_dies_costs_nothing(cluster, engine, tmp_path):
     assert len(attempts) == seeds + 1, "and no other was"
 
 
+@pytest.mark.slow
 def test_planning_on_the_cluster_resumes_and_agrees_with_planning_here(engine, tmp_path):
     folder = ExperimentFolder.open(tmp_path, "smoke")
     arm = SCALES["smoke"].through_time_arm("navigation-3", "1 layer")

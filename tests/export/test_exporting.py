@@ -175,6 +175,7 @@ def test_what_onnx_cannot_express_is_named():
         convert(jax.vmap(jnp.sort), 3, "test")
 
 
+@pytest.mark.slow
 def test_a_policy_that_components_share_is_exported_in_full(tmp_path):
     pytest.importorskip("onnxruntime")
     problem = ilbo.reservoir(4)

@@ -62,6 +62,7 @@ def compiled():
     jax.monitoring.unregister_event_duration_listener(heard)
 
 
+@pytest.mark.slow
 def test_a_sweep_compiles_once(compiled):
     """Of rates, of a model's floats and of the discount; training and evaluation."""
     found = []

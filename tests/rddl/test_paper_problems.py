@@ -134,6 +134,7 @@ def test_our_evaluation_agrees_with_pyrddlgyms_own(name, compiled):
     assert abs(theirs["mean"] - ours.discounted_mean) < 4 * error
 
 
+@pytest.mark.slow
 def test_thousands_of_episodes_at_once_are_those_of_the_built_in_problem(compiled):
     """A sum with more than 2¹⁵ results inside a loop: XLA's library for these gets it wrong."""
 
