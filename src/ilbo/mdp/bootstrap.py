@@ -45,3 +45,10 @@ def _weights(draw: np.random.Generator, n: int, resamples: int) -> np.ndarray:
     """[resamples, n] how often each of n values is drawn in n draws with replacement, over n."""
     drawn = draw.integers(n, size=(resamples, n)) + n * np.arange(resamples)[:, None]
     return np.bincount(drawn.ravel(), minlength=resamples * n).reshape(resamples, n) / n
+
+
+def drawn(weights: np.ndarray) -> list[np.ndarray]:
+    """The places [n] in each resample, each as often as it was drawn, of weights [r, n]: for
+    statistics that are no weighted sums."""
+    places = np.arange(weights.shape[1])
+    return [np.repeat(places, np.rint(row * len(places)).astype(int)) for row in weights]

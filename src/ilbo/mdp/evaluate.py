@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ilbo.errors import UserError
-from ilbo.mdp.bootstrap import bootstrap, interval, resample
+from ilbo.mdp.bootstrap import bootstrap, drawn, interval, resample
 from ilbo.mdp.broken import Broken, broken_constraints
 from ilbo.mdp.objective import Mean, Objective, objective_of
 from ilbo.mdp.problem import Problem
@@ -187,8 +187,7 @@ def paired(
         return float(difference.mean()), bootstrap(difference)
 
     def differences(weights: np.ndarray) -> np.ndarray:
-        counts = np.rint(weights * len(first)).astype(int)
-        rows = [np.repeat(np.arange(len(first)), count) for count in counts]
+        rows = drawn(weights)
         return np.array([goal.value(first[row]) - goal.value(second[row]) for row in rows])
 
     difference = float(goal.value(first) - goal.value(second))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ilbo.mdp.bootstrap import interval, resample
+from ilbo.mdp.bootstrap import drawn, interval, resample
 from ilbo.mdp.numbers import precise, precise_interval
 from ilbo.mdp.objective import Mean, Objective, objective_of
 
@@ -92,9 +92,7 @@ def _resample(
         """[resamples, seeds]"""
         if isinstance(goal, Mean):
             return weights @ table.T
-        counts = np.rint(weights * table.shape[1]).astype(int)
-        rows = [np.repeat(np.arange(table.shape[1]), count) for count in counts]
-        return np.array([[goal.value(one[row]) for one in table] for row in rows])
+        return np.array([[goal.value(one[row]) for one in table] for row in drawn(weights)])
 
     episodes = next(iter(tables.values())).shape[1]
     columns = resample(means, episodes, *map(len, tables.values())).T
