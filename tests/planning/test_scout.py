@@ -10,7 +10,9 @@ import ilbo
 from ilbo.baselines import ThroughTime, ThroughTimeTrainer
 from ilbo.planning.loop import train
 from ilbo.planning.planner import Planner
-from ilbo.planning.scout import SHAKE, Open, OpenLoop, Scout, _hats
+from ilbo.planning.open_plan import Open, OpenLoop
+from ilbo.planning.rounds import SHAKE, Ascent, Evolution, search
+from ilbo.planning.scout import KNOTS, Scout, _hats
 from ilbo.planning.scouting import Scouting
 
 
@@ -95,7 +97,7 @@ def test_training_begins_at_the_size_that_the_search_finds():
     scout = Scout(problem, seed=0)
     for _ in range(20):
         scout.search(0.2)
-        if scout._rounds:
+        if scout._begun:
             break
     np.testing.assert_allclose(scout.constant, [80.0, -300.0], rtol=0.05)
     config = dataclasses.replace(tiny_runs.CONFIG, seconds=60.0)
@@ -127,6 +129,59 @@ def test_the_best_plan_keeps_off_an_edge_that_rounding_could_push_it_over():
     assert jnp.min(actions) > 0.4
     assert jnp.max(actions) < 0.5
     assert jnp.mean(actions) < 0.5 - SHAKE / 2
+
+
+class Zigzag(Plateau):
+    """Wants another action at each step: the state counts them, ups and downs in turn."""
+
+    def transition(self, state, action, noise):
+        return state + 1
+
+    def reward(self, state, action, next_state):
+        return -((action[0] - 0.5 * jnp.cos(jnp.pi * state[0])) ** 2)
+
+
+def zigzag():
+    horizon = 2 * KNOTS
+    model = Zigzag()
+    return dataclasses.replace(plateau(), model=model, exact=None, name="zigzag", horizon=horizon)
+
+
+def test_ascent_moves_each_action_on_its_own_which_knots_cannot():
+    scout = Scout(zigzag(), seed=0)
+    constant = -0.25 * 2 * KNOTS  # of the best plan that is the same at all steps
+    evolved, _ = search(scout._judge, scout._evolution, jnp.array(200))
+    assert evolved.found.earned < 0.9 * constant
+    climbed, taken = search(scout._judge, Ascent.begin(evolved.found, scout._key), jnp.array(300))
+    assert climbed.found.earned > 0.01 * constant
+    assert taken > 10
+
+
+def test_a_plan_climbs_by_the_slope_of_what_it_earns():
+    problem = dataclasses.replace(tiny_runs.problem(), horizon=5)
+    scout = Scout(problem, seed=0)
+    judge, shake = scout._judge, jnp.zeros((5, 1))
+    plan = jnp.linspace(-1.0, 1.0, 5)[:, None]
+    slope = judge.slope(plan, shake, judge.noise)
+    for t in range(5):
+        step = 1e-2 * jnp.zeros((5, 1)).at[t].set(1.0)
+        ends = [judge.earn(plan + sign * step, shake) for sign in (1, -1)]
+        np.testing.assert_allclose(slope[t, 0], (ends[0] - ends[1]) / 2e-2, rtol=2e-2, atol=2e-3)
+
+
+def test_rounds_hand_the_best_plan_on_and_what_they_do_is_counted():
+    scout = Scout(zigzag(), seed=0)
+    scout.prepare()
+    assert scout.transitions == 0
+    scout._evolve(20)
+    evolved = scout.earned
+    scout._climb(20)
+    assert scout.earned > evolved
+    scout._evolve(20)
+    assert scout.earned == float(scout._evolution.found.earned) > evolved
+    assert isinstance(scout._evolution, Evolution)
+    a_generation = (scout._evolution.plans + 8) * 40 + (scout._ascent.plans + 8) * 20
+    assert scout.transitions == a_generation * scout.problem.horizon
 
 
 def test_a_run_by_the_clock_hands_out_what_the_search_found():

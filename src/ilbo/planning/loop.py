@@ -207,6 +207,9 @@ def train(planner: Planner, hooks: Iterable[Hook] = (), *, seconds: float | None
         if seconds is not None:
             planner.expect(_expected_episodes(planner, moment, seconds))
         moment = moment.advanced(segment)
+        if scouting and moment.ending == "fault":
+            finished = scouting.finish(moment.seeds, moment.clock.seconds)
+            moment = replace(moment, seeds=finished)
         if seconds is not None and not moment.ending and _is_over(moment.clock, seconds):
             moment = replace(moment, ending="finished")
         if not moment.ending:

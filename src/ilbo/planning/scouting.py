@@ -44,16 +44,27 @@ class Scouting:
             due = min(share * elapsed - self.spent, self.seconds - elapsed, 0.1 * self.seconds)
         if due < 0.02 * self.seconds:
             return seeds
+        seeds = self._search(seeds, due)
+        if episode == 0:
+            constants = [scout.constant for scout in self._scouts]
+            seeds = self.planner.begin_at(seeds, constants)
+        return seeds
+
+    def finish(self, seeds: Seeds, elapsed: float) -> Seeds:
+        """Searches for the seconds that are left where training cannot go on."""
+        left = self.seconds - elapsed
+        return self._search(seeds, left) if left > 0 else seeds
+
+    def _search(self, seeds: Seeds, seconds: float) -> Seeds:
+        if self.spent == 0:
+            self._scouts[0].prepare()  # the others run the same programs
         began = time.perf_counter()
         for scout in self._scouts:
-            scout.search(due / len(self._scouts))
+            scout.search(seconds / len(self._scouts))
         earned = [scout.earned for scout in self._scouts]
         if any(new > old for new, old in zip(earned, self._offered, strict=True)):
             seeds = self.planner.offer(seeds, [scout.plan for scout in self._scouts])
         self._offered = earned
-        if episode == 0:
-            constants = [scout.constant for scout in self._scouts]
-            seeds = self.planner.begin_at(seeds, constants)
         self.planner.scouted = sum(scout.transitions for scout in self._scouts)
         self.spent += time.perf_counter() - began
         return seeds
