@@ -9,8 +9,8 @@ import tiny_runs
 import ilbo
 from ilbo.baselines import ThroughTime, ThroughTimeTrainer
 from ilbo.planning.loop import train
-from ilbo.planning.planner import Planner
 from ilbo.planning.open_plan import Open, OpenLoop
+from ilbo.planning.planner import Planner
 from ilbo.planning.rounds import SHAKE, Ascent, Evolution, search
 from ilbo.planning.scout import KNOTS, Scout, _hats
 from ilbo.planning.scouting import Scouting
