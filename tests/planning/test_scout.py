@@ -1,5 +1,6 @@
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -152,7 +153,8 @@ def test_ascent_moves_each_action_on_its_own_which_knots_cannot():
     constant = -0.25 * 2 * KNOTS  # of the best plan that is the same at all steps
     evolved, _ = search(scout._judge, scout._evolution, jnp.array(200))
     assert evolved.found.earned < 0.9 * constant
-    climbed, taken = search(scout._judge, Ascent.begin(evolved.found, scout._key), jnp.array(300))
+    ascent = Ascent.begin(evolved.found, scout._key, evolved.found.best)
+    climbed, taken = search(scout._judge, ascent, jnp.array(300))
     assert climbed.found.earned > 0.01 * constant
     assert taken > 10
 
@@ -162,11 +164,58 @@ def test_a_plan_climbs_by_the_slope_of_what_it_earns():
     scout = Scout(problem, seed=0)
     judge, shake = scout._judge, jnp.zeros((5, 1))
     plan = jnp.linspace(-1.0, 1.0, 5)[:, None]
-    slope = judge.slope(plan, shake, judge.noise)
+    slope = judge.slope(plan, shake, judge.noise, jnp.array(1.0))
     for t in range(5):
         step = 1e-2 * jnp.zeros((5, 1)).at[t].set(1.0)
         ends = [judge.earn(plan + sign * step, shake) for sign in (1, -1)]
         np.testing.assert_allclose(slope[t, 0], (ends[0] - ends[1]) / 2e-2, rtol=2e-2, atol=2e-3)
+
+
+class Far(Plateau):
+    """A goal whose relaxation can be felt from afar where it is wide."""
+
+    width: jax.Array = dataclasses.field(default_factory=lambda: jnp.array(0.0))
+
+    def reward(self, state, action, next_state):
+        inside = 0.15 - jnp.abs(next_state[0] - 1)
+        felt = jax.nn.sigmoid(inside / jnp.where(self.width > 0, self.width, 1.0))
+        return jnp.where(self.width > 0, felt, jnp.where(inside > 0, 1.0, 0.0))
+
+    def relaxed(self, factor):
+        return dataclasses.replace(self, width=self.width * factor)
+
+
+@pytest.mark.parametrize(("factor", "earned"), [(1.0, 0.0), (100.0, 12.0)])
+def test_wide_relaxations_lead_to_what_narrow_ones_do_not_see(factor, earned):
+    narrow, exact = Far(jnp.array(1e-3)), Far(jnp.array(0.0))
+    problem = dataclasses.replace(plateau(), model=narrow, exact=exact, name="far")
+    scout = Scout(problem, seed=0)
+    start = jnp.zeros((20, 1))
+    ascent = Ascent.begin(scout.found, scout._key, start, factor)
+    climbed, _ = search(scout._judge, ascent, jnp.array(300))
+    assert float(climbed.found.earned) == earned
+
+
+def test_ascents_begin_at_the_best_plan_and_anew_in_turn():
+    scout = Scout(plateau(), seed=0)
+    factors, begun = [], []
+    for turn in range(8):
+        scout.found = eqx.tree_at(
+            lambda f: (f.best, f.earned),
+            scout.found,
+            (jnp.full((20, 1), float(turn)), jnp.array(float(turn))),
+        )
+        ascent = scout._next_ascent()
+        factors.append(float(ascent.factor))
+        begun.append(np.asarray(ascent.climbing[0]))
+    # The first one was begun with the search itself, from nothing.
+    assert factors == [1, 10, 10, 100, 100, 1, 1, 10]
+    np.testing.assert_allclose(begun[0], 0.0)
+    np.testing.assert_allclose(begun[1], 1.0)
+    np.testing.assert_allclose(begun[3], 3.0)
+    assert np.std(begun[6]) > 0.1
+    scout._ascents = 2
+    np.testing.assert_allclose(scout._next_ascent().climbing[0], 0.0)  # none better since
 
 
 def test_rounds_hand_the_best_plan_on_and_what_they_do_is_counted():

@@ -105,6 +105,10 @@ class Model(eqx.Module):
             lambda model: [getattr(model, name) for name in values], self, list(values.values())
         )
 
+    def relaxed(self, factor: Float[Array, ""]) -> Model:
+        """The model with its relaxation, where it has one, so many times as wide."""
+        return self
+
     def violations(self, state: State, action: Action) -> Int[Array, ""]:
         """How many constraints that `bounds` cannot express the action breaks."""
         return jnp.array(0)

@@ -2,7 +2,7 @@
 
 Evolution is the separable natural evolution strategy (Wierstra et al., Natural evolution
 strategies, JMLR 2014) with mirrored samples, over a few knots in time: it needs no derivative, and
-sees over plateaus. Ascent takes the steps of Adam from the best plan so far, at several rates side
+sees over plateaus. Ascent takes the steps of Adam, at several rates side
 by side: it moves each action of each step on its own, which evolution cannot.
 
 Without noise the best plans graze what they must not touch, and a rounding error ends them. So
@@ -87,14 +87,16 @@ class Judge(eqx.Module):
         plan: Float[Array, "horizon m"],
         shake: Float[Array, "horizon m"],
         noise: Float[Array, "horizon e k"],
+        factor: Float[Array, ""],
     ) -> Array:
-        """The gradient of what a plan earns along the noise on the model with derivatives; 0 where
-        that is not finite."""
+        """The gradient of what a plan earns along the noise on the model with derivatives, whose
+        relaxation is so many times as wide; 0 where that is not finite."""
         problem, starts = self.problem, self.trial.starts
+        model = problem.model.relaxed(factor)
 
         def smooth(plan: Array) -> Array:
             policy, key = self.as_policy(plan, shake), jax.random.key(0)
-            path = roll(problem.model, policy, noise, key, starts)
+            path = roll(model, policy, noise, key, starts)
             return jnp.mean(discounted_sum(problem, path.rewards))
 
         gradient = jax.grad(smooth)(plan)
@@ -249,13 +251,23 @@ class Ascent(Round):
     """Running mean of the gradients."""
     square: Float[Array, "rates horizon m"]
     """That of their squares, in units of the largest."""
+    factor: Float[Array, ""]
+    """Of the relaxation's width."""
     taken: Int[Array, ""]
 
     @classmethod
-    def begin(cls, found: Found, key: Key[Array, ""]) -> Ascent:
-        plans = jnp.broadcast_to(found.best, (len(RATES), *found.best.shape))
+    def begin(
+        cls,
+        found: Found,
+        key: Key[Array, ""],
+        plan: Float[Array, "horizon m"],
+        factor: float = 1.0,
+    ) -> Ascent:
+        """From a plan, not yet stretched."""
+        plans = jnp.broadcast_to(plan, (len(RATES), *plan.shape))
         still = jnp.zeros_like(plans)
-        return cls(found.anew(), key, plans, still, still, jnp.array(0))
+        wide = jnp.array(factor, jnp.float32)
+        return cls(found.anew(), key, plans, still, still, wide, jnp.array(0))
 
     def generation(self, judge: Judge) -> Ascent:
         key, shake_key, noise_key = jax.random.split(self.key, 3)
@@ -263,7 +275,8 @@ class Ascent(Round):
         # Fresh noise: to that of the judge, a plan with so many numbers would be fitted.
         sizes = judge.problem.horizon, judge.episodes
         noise = draw_noise(judge.problem.model, noise_key, sizes)
-        slopes = jax.vmap(judge.slope, in_axes=(0, None, None))(self.climbing, shake, noise)
+        slope = jax.vmap(judge.slope, in_axes=(0, None, None, None))
+        slopes = slope(self.climbing, shake, noise, self.factor)
         # Adam does not see the size of gradients, whose squares may be beyond 32 bits.
         size = jnp.max(jnp.abs(slopes), axis=(1, 2), keepdims=True)
         slopes = jnp.where(size > 0, slopes / size, 0.0)
@@ -275,7 +288,7 @@ class Ascent(Round):
         earned = jax.vmap(judge.earn, in_axes=(0, None))(climbing, shake)
         top = jnp.argmax(earned)
         found = self.found.note(climbing[top], judge.surely(climbing[top], earned[top]))
-        return Ascent(found, key, climbing, mean, square, taken)
+        return Ascent(found, key, climbing, mean, square, self.factor, taken)
 
     @property
     def is_over(self) -> Bool[Array, ""]:

@@ -32,6 +32,8 @@ WIDTHS = (1.0, 3.0, 0.1, 10.0, 0.3)
 """First step sizes of fresh rounds, before the curve that maps into the bounds."""
 REFINING = (0.3, 1.0, 0.1)
 """Those of rounds that refine the best plan."""
+WIDER = (1.0, 10.0, 100.0)
+"""How many times as wide as usual the relaxation is that plans climb on, in turn."""
 TURN = 0.5
 """Seconds that evolution and ascent take turns for."""
 CONSTANT = 3.0
@@ -60,9 +62,11 @@ class Scout:
         """Rounds of evolution, constant plans apart."""
         self.found = Found.nothing(shape)
         self._evolution: Round = self._first_round()
-        self._ascent: Round = Ascent.begin(self.found, self._next_key())
-        self._rests_at = np.inf if self._boundless else -np.inf
-        """Ascent rests until more is earned than this, or evolution begins another round."""
+        self._ascents = 0
+        """Rounds of ascent."""
+        self._climbed = -np.inf
+        """What the best plan earned when it had last been climbed from."""
+        self._ascent: Round = self._next_ascent()
         self._pace: dict[type[Round], float] = {}
         """Generations of each kind that a second holds, where that is known."""
 
@@ -99,8 +103,8 @@ class Scout:
                 left = end - time.perf_counter()
                 if left <= 0:
                     return
-                if kind is Ascent and self.earned <= self._rests_at:
-                    continue
+                if kind is Ascent and self._boundless and not self._begun:
+                    continue  # the size of actions is not known yet
                 began = time.perf_counter()
                 asked = max(1, int(self._pace.get(kind, 1.0) * min(left, TURN)))
                 count = move(asked)
@@ -112,15 +116,13 @@ class Scout:
         if bool(self._evolution.is_over):
             if self._begun == 0 and self._boundless:
                 self._base = jnp.where(self._open.either, self.found.best, 0.0)
-            self._evolution, self._rests_at = self._next_round(), -np.inf
+            self._evolution = self._next_round()
         return count
 
     def _climb(self, generations: int) -> int:
-        if bool(self._ascent.is_over):
-            self._ascent = Ascent.begin(self.found, self._next_key())
         self._ascent, count = self._go_on(self._ascent, generations)
         if bool(self._ascent.is_over):
-            self._rests_at = self.earned
+            self._ascent = self._next_ascent()
         return count
 
     def _go_on(self, round: Round, generations: int) -> tuple[Round, int]:
@@ -156,6 +158,21 @@ class Scout:
             last_step = first + length
         hats = _hats(horizon, first, last_step, knots)
         return Evolution.begin(self.found, self._next_key(), base, hats, np.full(knots, width))
+
+    def _next_ascent(self) -> Ascent:
+        """From the best plan where there is another since, else anew: first from the middle of the
+        bounds, then from plans that are drawn; with a relaxation of other widths."""
+        turn, anew = divmod(self._ascents, 2)
+        self._ascents += 1
+        factor = WIDER[turn % len(WIDER)]
+        if not anew and self.earned > self._climbed:
+            self._climbed = self.earned
+            return Ascent.begin(self.found, self._next_key(), self.found.best, factor)
+        size = WIDTHS[turn % len(WIDTHS)] if turn >= len(WIDER) else 0.0
+        hats = _hats(self.problem.horizon, 0.0, self.problem.horizon - 1.0, self._knots)
+        knots = self._random.normal(0.0, size, (self._knots, self.problem.action_size))
+        plan = self._base + jnp.asarray(hats @ knots, jnp.float32)
+        return Ascent.begin(self.found, self._next_key(), plan, factor)
 
     @property
     def _knots(self) -> int:

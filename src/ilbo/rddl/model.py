@@ -210,6 +210,11 @@ class RDDLModel(Model):
         ready = self.preparing(tuple(values))
         return dataclasses.replace(ready, given={**(ready.given or {}), **values})
 
+    def relaxed(self, factor: Float[Array, ""]) -> RDDLModel:
+        if self.temperature is None:
+            return self
+        return dataclasses.replace(self, temperature=self.temperature * factor)
+
     def bounds(self, state: State) -> tuple[Action, Action]:
         return self.rules.bounds(state)
 
