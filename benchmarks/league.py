@@ -166,9 +166,10 @@ def run_one(table: str, name: str, planner: str, seed: int) -> dict:
         result = run_jaxplan(name, planner, seed, seconds)
     else:
         result = run_ours(name, planner, seed, seconds)
-    from ilbo.storage.environment import commit
+    from ilbo.storage.environment import commit, packages, processor
 
     line = {"table": table, "problem": name, "planner": planner, "seed": seed, "commit": commit()}
+    line |= {"machine": processor(), "jax": packages().get("jax")}
     return line | result | {"seconds": round(time.perf_counter() - began, 1)}
 
 
