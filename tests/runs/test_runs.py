@@ -5,7 +5,9 @@ import json
 import multiprocessing
 import re
 import shutil
+import time
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,9 +16,10 @@ import tiny_runs
 
 import ilbo
 from ilbo.errors import UserError
-from ilbo.planning.loop import StopWhen
+from ilbo.planning.loop import Clock, Moment, Start, StopWhen
 from ilbo.planning.loop import train as loop
 from ilbo.report.page import render
+from ilbo.runs import checkpoint
 from ilbo.runs.folder import RunFolder
 from ilbo.runs.layout import unused_folder
 from ilbo.runs.recorder import Recorder
@@ -301,10 +304,18 @@ def test_damaged_line_of_the_metrics_is_told_and_one_cut_short_left_out(whole, t
 
 
 def test_a_checkpoint_holds_what_was_stored_and_not_the_room_for_more(tmp_path):
-    config = dataclasses.replace(tiny_runs.CONFIG, critic_store=1_000_000, episodes=2)
-    planner = tiny_runs.planner(config=config, seeds=(0,))
-    with RunFolder.create(tmp_path / "run", tiny_runs.problem(), config, (0,)) as folder:
-        train(planner, folder)
-    (state,) = planner.start()
-    assert state.state.store.rows.nbytes > 3_000_000
-    assert (tmp_path / "run" / "checkpoint.ilbo").stat().st_size < 30_000
+    config = dataclasses.replace(tiny_runs.CONFIG, critic_store=1_000_000)
+    planner, path = tiny_runs.planner(config=config), tmp_path / "checkpoint.ilbo"
+    (seed,) = planner.start()
+    empty = seed.state.store
+    store = eqx.tree_at(
+        lambda s: (s.rows, s.count), empty, (empty.rows.at[:8].set(7.0), jnp.array(8))
+    )
+    seed = eqx.tree_at(lambda s: s.state.store, seed, store)
+    clock = Clock(Start([seed]), time.perf_counter())
+    checkpoint.save(path, Moment(planner, [seed], 2, [], [[]], clock))
+    assert store.rows.nbytes > 3_000_000
+    assert path.stat().st_size < 30_000
+    (back,) = checkpoint.restore(path, planner).seeds
+    np.testing.assert_array_equal(back.state.store.rows, store.rows)
+    assert back.state.store.count == 8
