@@ -52,6 +52,7 @@ docs: .venv/.dev ## Builds the documentation into docs/_build.
 dist: .venv/.dev ## Builds wheel and sdist into dist/, and tries the wheel in an empty environment.
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
+	ls -lh dist
 	$(BIN)/pytest -m slow tests/test_dist.py
 
 clean: ## Removes .venv and what was built.

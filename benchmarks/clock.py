@@ -20,7 +20,7 @@ import numpy as np
 
 import ilbo
 from ilbo.baselines import ThroughTime, plan_through_time
-from ilbo.experiments.scales import TUNED
+from ilbo.experiments.scales import TUNED_SETTINGS
 from ilbo.experiments.statistics import episodes_to_reach
 from ilbo.experiments.study import grouped, markdown_table, mean_and_spread
 from ilbo.mdp.numbers import number
@@ -29,7 +29,7 @@ from ilbo.storage.environment import environment
 
 PLANNERS = {
     "ILBO": ilbo.ILBO(evaluate_every=5),
-    "through time, 600 × 16, Adam 1e-2": ThroughTime(**TUNED),
+    "through time, 600 × 16, Adam 1e-2": ThroughTime(**TUNED_SETTINGS),
     "through time, 2,500 × 64, Adam 1e-3": ThroughTime(
         epochs=2_500, batch=64, optimizer="adam", rate=1e-3, final_rate=0.05
     ),

@@ -1,6 +1,7 @@
 """Settings that all tests share."""
 
 import os
+import signal
 
 import jaxtyping
 import pytest
@@ -18,10 +19,19 @@ settings.load_profile("ilbo")
 os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)  # before JAX reads it
 
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as of a job in the background of a script
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def cache_of_the_tests(tmp_path_factory):
-    """Tests share compiled programs with each other, never with the user."""
-    folder = tmp_path_factory.mktemp("cache")
+def cache_of_the_tests(tmp_path_factory, request):
+    """Tests share compiled programs with each other, whatever process runs them, never with the
+    user."""
+    folder = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):  # of pytest-xdist: each has a folder in that one
+        folder = folder.parent
+    folder = folder / "cache"
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield folder

@@ -5,8 +5,8 @@ from command import PLAN, Command
 
 
 @pytest.fixture(scope="session")
-def command(tmp_path_factory):
-    return Command(tmp_path_factory.mktemp("cache"))
+def command(cache_of_the_tests):
+    return Command(cache_of_the_tests)
 
 
 @pytest.fixture(scope="session")

@@ -107,7 +107,9 @@ def start_python(command, script, *arguments):
     )
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.2, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "delay", [0.2, 1.0, *(pytest.param(d, marks=pytest.mark.slow) for d in (0.05, 0.5, 2.0))]
+)
 def test_interrupt_while_the_command_gets_ready_is_quiet(command, tmp_path, delay):
     arguments = [*PLAN[:-1], 100_000, "--depth", 3, "--out", tmp_path / "run"]
     process = start_python(command, ENTER, *arguments)

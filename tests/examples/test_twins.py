@@ -1,4 +1,4 @@
-"""The models that benchmarks/mpc.py writes a second time are the same functions."""
+"""The models that benchmarks/twins.py writes a second time are the same functions."""
 
 import importlib.util
 import sys
@@ -13,15 +13,15 @@ from ilbo.mdp.bounds import within
 
 pytest.importorskip("casadi")
 HOME = Path(__file__).parents[2]
-_spec = importlib.util.spec_from_file_location("mpc", HOME / "benchmarks" / "mpc.py")
-mpc = importlib.util.module_from_spec(_spec)
-sys.modules["mpc"] = mpc
-_spec.loader.exec_module(mpc)
+_spec = importlib.util.spec_from_file_location("twins", HOME / "benchmarks" / "twins.py")
+twins = importlib.util.module_from_spec(_spec)
+sys.modules["twins"] = twins
+_spec.loader.exec_module(twins)
 
 
-@pytest.mark.parametrize("name", mpc.TWINS)
+@pytest.mark.parametrize("name", twins.TWINS)
 def test_twin_moves_and_earns_as_its_model_does(name):
-    twin = mpc.TWINS[name][0]()
+    twin = twins.TWINS[name]()
     problem, model = twin.problem, twin.problem.exact
     draw = np.random.default_rng(0)
     low, high = (np.asarray(end, float) for end in problem.region)

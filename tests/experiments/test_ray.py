@@ -54,6 +54,7 @@ def performing(folder):
     return perform
 
 
+@pytest.mark.slow
 def test_a_node_that_dies_costs_nothing(cluster, engine, tmp_path):
     folder = ExperimentFolder.open(tmp_path / "sweep", "smoke")
     perform = performing(tmp_path)

@@ -44,8 +44,8 @@ SLOW = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("full", "step"),
-    [(False, 8), pytest.param(False, 1, marks=SLOW), pytest.param(True, 1, marks=SLOW)],
-    ids=["killed at every eighth", "killed", "full"],
+    [(False, 13), pytest.param(False, 1, marks=SLOW), pytest.param(True, 1, marks=SLOW)],
+    ids=["killed at every thirteenth", "killed", "full"],
 )
 def test_every_operation_may_be_the_last(reference, tmp_path, full, step):
     tried = 0

@@ -3,10 +3,11 @@
 import dataclasses
 import json
 import multiprocessing
-import os
 import re
 import shutil
+import time
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,10 +16,10 @@ import tiny_runs
 
 import ilbo
 from ilbo.errors import UserError
-from ilbo.planning.loop import StopWhen
+from ilbo.planning.loop import Clock, Moment, Start, StopWhen
 from ilbo.planning.loop import train as loop
 from ilbo.report.page import render
-from ilbo.runs import settings
+from ilbo.runs import checkpoint
 from ilbo.runs.folder import RunFolder
 from ilbo.runs.layout import unused_folder
 from ilbo.runs.recorder import Recorder
@@ -89,11 +90,11 @@ def test_saved_policies_are_those_of_the_plan(whole):
 
 
 def test_plan_is_the_same_plan_as_without_a_folder(whole):
-    _, plan = whole
+    _, recorded = whole
     plan = ilbo.plan(tiny_runs.problem(), tiny_runs.CONFIG, seeds=SEEDS)
-    for a, b in zip(plan.policies, plan.policies, strict=True):
+    for a, b in zip(plan.policies, recorded.policies, strict=True):
         jax.tree.map(np.testing.assert_array_equal, a.network, b.network)
-    assert plan.samples == plan.samples
+    assert plan.samples == recorded.samples
 
 
 @pytest.mark.parametrize("questions", [0, 1, 3, 8])
@@ -280,91 +281,6 @@ def test_newer_or_damaged_folders_are_refused(whole, tmp_path):
         read_run(tmp_path)
 
 
-def test_arrays_of_all_stored_types_come_back(tmp_path):
-    arrays = {
-        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
-        "empty": np.zeros((0, 4), np.int32),
-        "scalar": np.array(True),
-        "big-endian": np.arange(3, dtype=">u4"),
-        "strided": np.arange(10, dtype=np.float64)[::2],
-    }
-    arrayfile.write(tmp_path / "x", "test", {"note": "ü"}, arrays)
-    header, back = arrayfile.read(tmp_path / "x", "test")
-    assert header["note"] == "ü"
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(back[name], array)
-        assert back[name].shape == array.shape
-    with pytest.raises(TypeError):
-        arrayfile.write(tmp_path / "y", "test", {}, {"objects": np.array([object()])})
-
-
-def test_settings_survive_toml_and_back(tmp_path):
-    config = ilbo.ILBO.paper(layers=(7,), clip=0.0, prioritised=True)
-    path = tmp_path / "c.toml"
-    path.write_text(settings.write({"problem": 'a "b" \\ ü', **config.to_dict()}, "a remark"))
-    values = settings.read(path)
-    assert values["problem"] == 'a "b" \\ ü'
-    assert settings.config("default", values) == config
-
-
-def test_written_settings_stand_in_their_groups():
-    values = {"depth": 3, "problem": "x", "layers": (7,), "seed": None}
-    blocks = ['# a\n# remark\nproblem = "x"', "# network\nlayers = [7]", "# estimator\ndepth = 3\n"]
-    assert settings.write(values, "a\nremark") == "\n\n".join(blocks)
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("layer = [3]", "'layer', which is no setting; did you mean 'layers'"),
-        ("[layers]\na = 1", "'layers' in .* must be a list of whole numbers"),
-        ("layers = [1.5]", "must be a list of whole numbers"),
-        ('policy_rate = "fast"', "must be a number"),
-        ("depth = true", "must be a whole number"),
-        ("prioritised = 1", "must be true or false"),
-        ('estimator = "path"', "must be one of pathwise, score, critic"),
-        ("x = = 1", "not valid TOML"),
-        ("depth = " + "[" * 5000, "not valid TOML: it is nested too deeply"),
-        ("depth = " + "9" * 5000, "not valid TOML"),
-        ("clip = " + "9" * 400, "must be a number"),
-        ("layers = [" + "[[]]," * 5000 + "]", "must be a list of whole numbers"),
-    ],
-)
-def test_bad_settings_files_are_refused_in_one_sentence(tmp_path, text, wanted):
-    path = tmp_path / "c.toml"
-    path.write_text(text)
-    with pytest.raises(UserError, match=wanted) as raised:
-        settings.read(path)
-    assert "\n" not in str(raised.value)
-    assert len(str(raised.value)) < 1000
-
-
-def test_devices_and_pipes_are_no_settings(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", "/dev/zero", tmp_path):
-        with pytest.raises(UserError, match="not a plain file"):
-            settings.read(path)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"episodes": 10**18},
-        {"layers": (10**9,)},
-        {"layers": (20_000, 20_000)},
-        {"layers": (1,) * 101},
-        {"policy_batch": 10**12},
-        {"test_episodes": 10**12},
-        {"critic_store": 10**30},
-        {"depth": 10**6},
-    ],
-)
-def test_settings_that_would_take_all_memory_are_refused(values):
-    (name,) = values
-    with pytest.raises(UserError, match=f"setting {name} must be at most"):
-        settings.config("default", values)
-
-
 @pytest.mark.parametrize(("name", "value"), [("seeds", 0), ("seeds", 10**8), ("seed", -1)])
 def test_numbers_of_seeds_in_a_run_folder_are_checked(whole, tmp_path, name, value):
     start(tmp_path / "run")[1].close()
@@ -387,16 +303,19 @@ def test_damaged_line_of_the_metrics_is_told_and_one_cut_short_left_out(whole, t
         read_run(tmp_path / "run")
 
 
-def test_later_settings_go_before_earlier_ones_and_the_preset():
-    config = settings.config("paper", {"depth": 3, "draws": 8, "problem": "x"}, {"depth": 4})
-    assert config == ilbo.ILBO.paper(depth=4)
-
-
 def test_a_checkpoint_holds_what_was_stored_and_not_the_room_for_more(tmp_path):
-    config = dataclasses.replace(tiny_runs.CONFIG, critic_store=1_000_000, episodes=2)
-    planner = tiny_runs.planner(config=config, seeds=(0,))
-    with RunFolder.create(tmp_path / "run", tiny_runs.problem(), config, (0,)) as folder:
-        train(planner, folder)
-    (state,) = planner.start()
-    assert state.state.store.rows.nbytes > 3_000_000
-    assert (tmp_path / "run" / "checkpoint.ilbo").stat().st_size < 30_000
+    config = dataclasses.replace(tiny_runs.CONFIG, critic_store=1_000_000)
+    planner, path = tiny_runs.planner(config=config), tmp_path / "checkpoint.ilbo"
+    (seed,) = planner.start()
+    empty = seed.state.store
+    store = eqx.tree_at(
+        lambda s: (s.rows, s.count), empty, (empty.rows.at[:8].set(7.0), jnp.array(8))
+    )
+    seed = eqx.tree_at(lambda s: s.state.store, seed, store)
+    clock = Clock(Start([seed]), time.perf_counter())
+    checkpoint.save(path, Moment(planner, [seed], 2, [], [[]], clock))
+    assert store.rows.nbytes > 3_000_000
+    assert path.stat().st_size < 30_000
+    (back,) = checkpoint.restore(path, planner).seeds
+    np.testing.assert_array_equal(back.state.store.rows, store.rows)
+    assert back.state.store.count == 8

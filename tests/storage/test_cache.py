@@ -28,8 +28,8 @@ def entry():
 """
 
 
-def test_tests_leave_the_users_cache_alone(tmp_path_factory):
-    tests = tmp_path_factory.getbasetemp()
+def test_tests_leave_the_users_cache_alone(cache_of_the_tests):
+    tests = cache_of_the_tests
     cache.keep_compiled_programs()  # as a command does
     assert Path(jax.config.jax_compilation_cache_dir).is_relative_to(tests)
     assert cache.programs_folder().is_relative_to(tests)

@@ -1,11 +1,13 @@
-"""Files that are whole or not there, whoever else writes beside."""
+"""Files that are whole or not there, whoever else writes beside; arrays come back as they were."""
 
 import os
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from ilbo.storage import arrays as arrayfile
 from ilbo.storage.files import WriteError, remove_temporaries, write_atomically
 
 
@@ -56,3 +58,21 @@ def test_only_temporary_files_of_this_package_are_removed(tmp_path):
         (tmp_path / name).touch()
     remove_temporaries(tmp_path)
     assert sorted(os.listdir(tmp_path)) == sorted(kept)
+
+
+def test_arrays_of_all_stored_types_come_back(tmp_path):
+    arrays = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "empty": np.zeros((0, 4), np.int32),
+        "scalar": np.array(True),
+        "big-endian": np.arange(3, dtype=">u4"),
+        "strided": np.arange(10, dtype=np.float64)[::2],
+    }
+    arrayfile.write(tmp_path / "x", "test", {"note": "ü"}, arrays)
+    header, back = arrayfile.read(tmp_path / "x", "test")
+    assert header["note"] == "ü"
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(back[name], array)
+        assert back[name].shape == array.shape
+    with pytest.raises(TypeError):
+        arrayfile.write(tmp_path / "y", "test", {}, {"objects": np.array([object()])})
