@@ -40,6 +40,8 @@ ENOUGH = 1e-3
 """Charges that leave a gap of less than this share of the mean need no others beside them."""
 EARNED = 2048
 """Episodes that the policy's mean is taken on."""
+MOST_DRAWS = 2**14
+"""Numbers drawn for an episode of these, beside its own: for the expectations in its charges."""
 MOST_FEATURES = EPISODES // 3
 """Of a quadratic value function that can be fitted."""
 ROUNDS = 6
@@ -131,7 +133,9 @@ def bound(
     returns = plain
     if chosen.value is not None:
         # By draws, which have no error in the mean, as a quadrature has.
-        by_draws = charged(problem, chosen.value, start, DRAWS)
+        most = MOST_DRAWS // (problem.horizon * problem.exact.law.size)
+        draws = int(np.clip(most, DRAWS, 256)) // 2 * 2  # in pairs
+        by_draws = charged(problem, chosen.value, start, draws)
         returns = min(plain, earned(by_draws, Narrow(policy), keys[5], EARNED), key=_squared_error)
     gap, interval = float(found.mean()), bootstrap(found)
     policy_mean = float(returns.mean())
