@@ -214,9 +214,10 @@ def bounds(path: Path) -> str:
         above = f"{100 * (x['value'] - known) / abs(known):.2f} %"
         error = f"{100 * x['standard_error'] / abs(known):.2f} %"
         figures = number(known), number(x["value"]), above, error
-        rows.append((name, *figures, x["sentence"], f"{x['seconds']:.0f}"))
+        said = x["sentence"].split(" (")[0]
+        rows.append((name, *figures, said, f"{x['seconds']:.0f}"))
     columns = ("problem", "optimum", "bound", "above the optimum", "its standard error")
-    return markdown_table((*columns, "what is said", "seconds"), rows)
+    return markdown_table((*columns, "what is said", "seconds of a core"), rows)
 
 
 def picture(path: Path, to: Path) -> None:
