@@ -211,10 +211,10 @@ def bounds(path: Path) -> str:
     rows = []
     for name in (name for name in PROBLEMS if name in found and name in best):
         x, known = found[name], best[name]
-        above = f"{100 * (x['value'] - known) / abs(known):.2f} %"
+        above = f"{number(round(100 * (x['value'] - known) / abs(known), 2) + 0.0)} %"
         error = f"{100 * x['standard_error'] / abs(known):.2f} %"
         figures = number(known), number(x["value"]), above, error
-        said = x["sentence"].split(" (")[0]
+        said = x["sentence"].split(" (")[0].replace("-", "−")
         rows.append((name, *figures, said, f"{x['seconds']:.0f}"))
     columns = ("problem", "optimum", "bound", "above the optimum", "its standard error")
     return markdown_table((*columns, "what is said", "seconds of a core"), rows)

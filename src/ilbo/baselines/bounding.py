@@ -131,11 +131,10 @@ def bound(
     chosen = _choose(_rivals(problem, policy, value, start), plain.mean(), keys[3], steps)
     found, last_gain = chosen.gaps(keys[4], count, steps, rounds)
     returns = plain
-    if chosen.value is not None:
-        # By draws, which have no error in the mean, as a quadrature has.
+    if value is not None:  # charges by draws, which have no error in the mean, as a quadrature has
         most = MOST_DRAWS // (problem.horizon * problem.exact.law.size)
         draws = int(np.clip(most, DRAWS, 256)) // 2 * 2  # in pairs
-        by_draws = charged(problem, chosen.value, start, draws)
+        by_draws = charged(problem, value, start, draws)
         returns = min(plain, earned(by_draws, Narrow(policy), keys[5], EARNED), key=_squared_error)
     gap, interval = float(found.mean()), bootstrap(found)
     policy_mean = float(returns.mean())
