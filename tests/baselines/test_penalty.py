@@ -1,6 +1,7 @@
 """Hindsight with a penalty, on a problem whose optimum and optimal value function are known."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from linear_quadratic import DISCOUNT, DRIFT, PRICE, PUSH, SPREAD, START, Linear
 import ilbo
 from ilbo.baselines import fit_value, hindsight, penalised_hindsight
 from ilbo.baselines.open_loop import evaluation_noise
-from ilbo.baselines.penalty import Redrawn
+from ilbo.baselines.penalty import QuadraticValue, Redrawn, features
 from ilbo.mdp.simulate import as_key, draw_noise
 
 HORIZON, EPISODES, FEW = 8, 16, {"steps": 400, "rounds": 0}
@@ -84,3 +85,38 @@ def test_noise_of_the_plain_problem_comes_first():
     assert plain.shape == (5, HORIZON, 1)
     assert more.shape == (2, 5, 5)
     np.testing.assert_array_equal(more[..., :1], again)
+
+
+def test_value_is_the_polynomial_of_its_weights():
+    draw = np.random.default_rng(0)
+    z = draw.normal(size=(5, 3))
+    weights = draw.normal(size=features(z).shape[1])
+    nothing = [jnp.zeros((4, *shape)) for shape in ((), (3,), (3, 3))]
+    value = QuadraticValue(jnp.ones(3), 2 * jnp.ones(3), *nothing).with_weights(2, weights)
+    there = jax.vmap(value, in_axes=(0, None))(jnp.asarray(1 + 2 * z), jnp.asarray(2))
+    np.testing.assert_allclose(there, features(z) @ weights, rtol=1e-5, atol=1e-5)
+
+
+class Clock(ilbo.Model):
+    """What is earned depends on the time."""
+
+    law = ilbo.Gaussian(1)
+
+    def transition(self, state, action, noise):
+        return state + action + 0.1 * noise
+
+    def reward(self, state, action, next_state, time):
+        return -jnp.sum((next_state - time) ** 2)
+
+    def bounds(self, state):
+        return jnp.full(1, -1.0), jnp.full(1, 1.0)
+
+
+def test_value_of_a_model_that_sees_the_time():
+    problem = ilbo.Problem(
+        Clock(), name="clock", initial_state=[0.5], horizon=3, region=(-2.0, 2.0)
+    )
+    fitted = fit_value(problem, lambda state: jnp.zeros(1), 0, episodes=512)
+    state = jnp.array([0.6])
+    known = -sum((0.6 - step) ** 2 + 0.01 * (step + 1) for step in range(3))
+    assert float(fitted(state, jnp.asarray(3))) == pytest.approx(known, abs=1e-3)

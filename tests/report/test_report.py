@@ -281,7 +281,7 @@ def test_distance_to_the_best_possible_is_a_tile(navigation, monkeypatch):
     monkeypatch.setattr("ilbo.report.entry.bound_best", bound_of)
     share = 0.04
     _, said = report(navigation, bound=True)
-    assert "best possible ≤ −10.00 at most 4 % away" in said
+    assert "best possible ≤ −10.00 ± 1.00 at most 4 % from the best possible" in said
     share = None
     _, said = report(navigation, bound=True)
-    assert "best possible ≤ −10.00 no tight bound known" in said
+    assert "best possible ≤ −10.00 ± 1.00 no tight bound known" in said

@@ -41,8 +41,8 @@ POLISH = 0.2
 """Share of that rate for the best plan found so far."""
 ROUNDS = 20
 """Rounds of random search and ascent at most."""
-PROPOSALS = 4000
-"""Of the random search of one round."""
+PROPOSALS, AT_ONCE = 4000, 1000
+"""Of the random search of one round: at most, and before it is asked whether they add anything."""
 CONVERGED, PATIENCE = 1e-5, 2
 """The rounds end when this many in a row each add less than this share to the mean."""
 BLOCK, WIDE_BLOCK = 256, 2048
@@ -133,7 +133,11 @@ def _solve(
     for number in range(rounds):
         before = best
         search_key, random_key = jax.random.split(jax.random.fold_in(key, number))
-        best, plans = _search(problem, plans, best, noise, start, search_key)
+        for part in jax.random.split(search_key, PROPOSALS // AT_ONCE):
+            searched = best
+            best, plans = _search(problem, plans, best, noise, start, part)
+            if float(jnp.sum(best - searched)) <= CONVERGED * float(jnp.sum(jnp.abs(best))):
+                break
         # A search that found a way over a step leaves the rest of it to the gradient.
         guesses = jnp.concatenate([plans[None], jax.random.uniform(random_key, shape)])
         found, climbed = _ascend(problem, guesses, rates, noise, start, max(1, steps // 2))
@@ -298,5 +302,5 @@ def _search(
         plans = jnp.where(better[:, None, None], proposed, plans)
         return (jnp.where(better, returns, best), plans), None
 
-    (best, plans), _ = jax.lax.scan(step, (best, plans), jax.random.split(key, PROPOSALS))
+    (best, plans), _ = jax.lax.scan(step, (best, plans), jax.random.split(key, AT_ONCE))
     return best, plans

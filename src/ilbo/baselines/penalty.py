@@ -13,6 +13,7 @@ bound is the optimum. It is an estimate: a mean over drawn noise, of maxima foun
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from ilbo.baselines.limit import ROUNDS, STEPS, Limit, hindsight
 from ilbo.errors import UserError
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
+from ilbo.mdp.outside import is_timed
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, Noise, State
 from ilbo.mdp.simulate import PolicyFunction, as_key, simulate
@@ -49,7 +51,7 @@ def penalised_hindsight(
     key: Key[Array, ""] | int,
     episodes: int = 64,
     start: Any = None,
-    draws: int = DRAWS,
+    draws: int | None = None,
     steps: int = STEPS,
     rounds: int = ROUNDS,
     policies: Sequence[PolicyFunction] = (),
@@ -61,18 +63,18 @@ def penalised_hindsight(
         value: V(state [n], steps left): what can still be earned, as a pure function. Any function
             gives a bound; near the optimal one it is tight.
         key, episodes, start, steps, rounds, policies: As in `hindsight`, on the same noise.
-        draws: Of noise for the expectation of each step, where its law has too many components for
-            a quadrature.
+        draws: Of noise, for the expectation of each step. If None, a quadrature, or 32 draws where
+            the law has too many components for one.
     """
-    own = [Narrow(policy, problem.state_size) for policy in policies]
+    own = [Narrow(policy) for policy in policies]
     return hindsight(charged(problem, value, start, draws), key, episodes, None, steps, rounds, own)
 
 
-def charged(problem: Problem, value: Value, start: Any = None, draws: int = DRAWS) -> Problem:
+def charged(problem: Problem, value: Value, start: Any = None, draws: int | None = None) -> Problem:
     """The problem with each step charged for what its noise was worth (`Penalised`); the arguments
     are those of `penalised_hindsight`."""
     model = problem.exact
-    nodes, weights = expectation(model.law)
+    nodes, weights = expectation(model.law) if draws is None else (None, None)
     kind = Penalised
     if type(model).heuristic is not Model.heuristic:
         kind = PenalisedWithHeuristic
@@ -81,13 +83,13 @@ def charged(problem: Problem, value: Value, start: Any = None, draws: int = DRAW
         value,
         problem.horizon,
         problem.discount,
-        Redrawn(model.law, 0 if nodes is not None else draws),
+        Redrawn(model.law, 0 if nodes is not None else draws or DRAWS),
         nodes,
         weights,
     )
     state = problem.initial_state if start is None else problem.check_start(start)
     low, high = problem.region
-    more = np.array([0.0, 0.0], np.float32)
+    more = np.zeros(1, np.float32)
     return Problem(
         penalised,
         name=f"{problem.name}, penalised",
@@ -124,7 +126,7 @@ class Redrawn(Law):
 
 
 class Penalised(Model):
-    """A model whose rewards are charged. Its state is [s, steps taken, the last step's charge]."""
+    """A model whose rewards are charged. Its state is [s, the last step's charge]."""
 
     model: Model
     value: Value
@@ -133,74 +135,94 @@ class Penalised(Model):
     law: Redrawn
     nodes: Float[Array, "q k"] | None
     weights: Float[Array, " q"] | None
+    time: Any = None
 
-    def _now(self, state: State) -> Model:
-        return self.model.at(state[-2].astype(jnp.int32))
+    @property
+    def sees_time(self) -> bool:
+        return True
+
+    def at(self, time: Any) -> Model:
+        return dataclasses.replace(self, model=self.model.at(time), time=time)
 
     def transition(self, state: State, action: Action, noise: Noise) -> State:
-        own, time = state[:-2], state[-2]
-        k = self.law.law.size
-        left = self.horizon - time.astype(jnp.int32) - 1
+        own, k = state[:-1], self.law.law.size
+        left = self.horizon - self.time - 1
 
         def after(xi: Float[Array, " k"]) -> tuple[State, Float[Array, ""]]:
-            now = self._now(state)
-            moved = now.transition(own, action, xi)
+            moved = self.model.transition(own, action, xi)
             later = jnp.where(left > 0, self.value(moved, jnp.maximum(left, 1)), 0.0)
             later = jnp.where(self.model.terminal(moved), 0.0, later)
-            return moved, now.reward(own, action, moved) + self.discount * later
+            return moved, self.model.reward(own, action, moved) + self.discount * later
 
         moved, worth = after(noise[:k])
         if self.nodes is not None and self.weights is not None:
             mean = self.weights @ jax.vmap(after)(self.nodes)[1]
         else:
             mean = jnp.mean(jax.vmap(after)(noise[k:].reshape(-1, k))[1])
-        return jnp.concatenate([moved, jnp.stack([time + 1, worth - mean])])
+        return jnp.append(moved, worth - mean)
 
     def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
-        return self._now(state).reward(state[:-2], action, next_state[:-2]) - next_state[-1]
+        return self.model.reward(state[:-1], action, next_state[:-1]) - next_state[-1]
 
     def bounds(self, state: State) -> tuple[Action, Action]:
-        return self._now(state).bounds(state[:-2])
+        return self.model.bounds(state[:-1])
 
     def terminal(self, state: State) -> Bool[Array, ""]:
-        return self.model.terminal(state[:-2])
+        return self.model.terminal(state[:-1])
 
 
 class PenalisedWithHeuristic(Penalised):
     """Of a model with a hand-written controller."""
 
     def heuristic(self, state: State) -> Action:
-        return self._now(state).heuristic(state[:-2])
+        return self.model.heuristic(state[:-1])
 
 
 class Narrow(eqx.Module):
     """A policy of the plain model in the penalised one."""
 
     policy: PolicyFunction
-    size: int = eqx.field(static=True)
+    timed = True
 
-    def __call__(self, state: State) -> Action:
-        if getattr(self.policy, "timed", False):
-            return self.policy(state[: self.size], state[self.size].astype(jnp.int32))
-        return self.policy(state[: self.size])
+    def __call__(self, state: State, time: Int[Array, ""]) -> Action:
+        return self.policy(state[:-1], time) if is_timed(self.policy) else self.policy(state[:-1])
 
 
 class QuadraticValue(eqx.Module):
-    """V(s, h) = w_h · φ(s): a quadratic function of the state for each number of steps left."""
+    """V(s, h) = c_h + b_h · z + z · A_h z, z = (s − centre) / scale: a quadratic function of the
+    state for each number of steps left."""
 
     centre: State
     scale: State
-    weights: Float[Array, "times features"]
+    c: Float[Array, " times"]
+    b: Float[Array, "times n"]
+    A: Float[Array, "times n n"]
 
     def __call__(self, state: State, steps_left: Int[Array, ""]) -> Float[Array, ""]:
-        return features((state - self.centre) / self.scale) @ self.weights[steps_left]
+        z = (state - self.centre) / self.scale
+        h = steps_left
+        return self.c[h] + self.b[h] @ z + z @ (self.A[h] @ z)
+
+    def with_weights(self, h: int, weights: Float[np.ndarray, " f"]) -> QuadraticValue:
+        """With other weights of the `features` where h steps are left."""
+        n = len(self.centre)
+        A = np.zeros((n, n))
+        A[np.triu_indices(n)] = weights[n + 1 :]
+        return eqx.tree_at(
+            lambda v: (v.c, v.b, v.A),
+            self,
+            (
+                self.c.at[h].set(float(weights[0])),
+                self.b.at[h].set(jnp.asarray(weights[1 : n + 1], jnp.float32)),
+                self.A.at[h].set(jnp.asarray((A + A.T) / 2, jnp.float32)),
+            ),
+        )
 
 
-def features(z: Float[Array | np.ndarray, "*b n"]) -> Float[Array, "*b f"]:
+def features(z: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b f"]:
     """1, z_i and z_i z_j."""
     rows, columns = np.triu_indices(z.shape[-1])
-    products = z[..., rows] * z[..., columns]
-    return jnp.concatenate([jnp.ones_like(z[..., :1]), z, products], axis=-1)
+    return np.concatenate([np.ones_like(z[:, :1]), z, z[:, rows] * z[:, columns]], axis=1)
 
 
 def fit_value(
@@ -226,10 +248,11 @@ def fit_value(
     away = reach * np.asarray(jax.random.normal(spread_key, visited.shape))
     states = np.clip(visited + away, *(np.asarray(end) for end in problem.domain))
     scale = np.where(scale > 0, scale, 1.0)
+    n, times = problem.state_size, problem.horizon + 1
     value = QuadraticValue(
         jnp.asarray(centre, jnp.float32),
         jnp.asarray(scale, jnp.float32),
-        jnp.zeros((problem.horizon + 1, features(jnp.zeros(problem.state_size)).shape[0])),
+        *(jnp.zeros((times, *shape)) for shape in ((), (n,), (n, n))),
     )
     nodes, weights = expectation(problem.exact.law)
     for left in range(1, problem.horizon + 1):
@@ -238,15 +261,12 @@ def fit_value(
         worth = _one_step(
             problem, policy, value, here, jnp.asarray(t), nodes, weights, jax.random.fold_in(key, t)
         )
-        phi = np.asarray(features((states[:, t] - centre) / scale), np.float64)
         good = np.isfinite(np.asarray(worth))
-        phi, earned = phi[good], np.asarray(worth, np.float64)[good]
+        phi = features((states[good, t] - centre) / scale)
         ridge = 1e-6 * max(len(phi), 1) * np.eye(phi.shape[1])
         ridge[0, 0] = 1e-9
-        row = np.linalg.solve(phi.T @ phi + ridge, phi.T @ earned)
-        value = eqx.tree_at(
-            lambda v: v.weights, value, value.weights.at[left].set(row.astype(np.float32))
-        )
+        earned = np.asarray(worth, np.float64)[good]
+        value = value.with_weights(left, np.linalg.solve(phi.T @ phi + ridge, phi.T @ earned))
     return value
 
 
@@ -262,11 +282,11 @@ def _one_step(
     key: Key[Array, ""],
 ) -> Float[Array, " e"]:
     """E_ξ [ r + γ V(s', steps left after) ] at the policy's action."""
-    model = problem.exact
+    model = problem.exact.at(time)
     left = problem.horizon - time - 1
 
     def one(state: State, key: Key[Array, ""]) -> Float[Array, ""]:
-        action = policy(state, time) if getattr(policy, "timed", False) else policy(state)
+        action = policy(state, time) if is_timed(policy) else policy(state)
         action = jnp.clip(action, *model.bounds(state))
 
         def outcome(xi: Float[Array, " k"]) -> Float[Array, ""]:

@@ -71,9 +71,8 @@ def _tiles(entry: Entry) -> str:
     if entry.limit is not None:
         tiles.append(("hindsight limit", number(entry.limit), _of_limit(entry)))
     if entry.bound is not None:
-        share = entry.bound.share
-        known = "no tight bound known" if share is None else f"at most {100 * share:.2g} % away"
-        tiles.append(("best possible", f"≤ {number(entry.bound.mean)}", known))
+        best, error = number(entry.bound.mean), number(entry.bound.standard_error)
+        tiles.append(("best possible", f"≤ {best} ± {error}", entry.bound.distance))
     if entry.episode:
         seconds = result.get("seconds", max(tests[-1].seconds for tests in run.history if tests))
         total = f"of {run.config.episodes:,} episodes"
