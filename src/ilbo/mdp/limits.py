@@ -106,6 +106,11 @@ class Limit(eqx.Module):
         """How many times as many episodes as a mean return takes to tell whether it is kept."""
         return 4
 
+    @property
+    def form(self) -> str:
+        """What compiled programs depend on."""
+        return f"{type(self).__name__} {self.cost}"
+
 
 class Expected(Limit):
     """The cost of an episode, summed over its steps, is at most so much in the mean.
@@ -171,6 +176,10 @@ class Chance(Limit):
     @property
     def effort(self) -> int:
         return min(64, max(4, math.ceil(0.8 / self.probability)))
+
+    @property
+    def form(self) -> str:
+        return f"{super().form} {self.probability}"
 
     def __str__(self) -> str:
         return f"P({self.cost} > {_shown(self.at_most)}) <= {_shown(self.probability)}"

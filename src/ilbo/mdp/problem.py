@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -184,7 +185,7 @@ class Problem(eqx.Module):
     def with_limits(self, limits: Sequence[Limit | str]) -> Problem:
         """The problem with these limits on its costs in the place of its own, such as
         [ilbo.Expected("energy", at_most=400)] or ["E(energy) <= 400"]."""
-        problem = jax.tree.map(lambda leaf: leaf, self)
+        problem = copy.copy(self)
         object.__setattr__(problem, "limits", limits_of(limits, self.cost_names, self.name))
         return problem
 

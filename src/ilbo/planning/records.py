@@ -85,12 +85,12 @@ class Plan:
     """Part of `seconds` spent compiling (or loading compiled programs)."""
     faults: list[str | None]
     """Why a seed stopped early, with the last good policy kept; None where it did not."""
-    unkept: list[str | None] = field(default_factory=list)
-    """What a seed's policy does not keep of the problem's limits, in a sentence with the least
-    found; None where it keeps them all."""
     ending: str = "finished"
     """"finished"; "patience", "target" or "progress", which is what ended it early; "stopped" by
     Ctrl-C; or "fault"."""
+    unkept: list[str | None] = field(default_factory=list)
+    """What a seed's policy does not keep of the problem's limits, in a sentence with the least
+    found; None where it keeps them all."""
 
     @property
     def is_finished(self) -> bool:
