@@ -41,7 +41,7 @@ LOWEST, HIGHEST = -7.0, 14.0
 """Of ln λ in these units; at the lowest nothing is charged."""
 SLOWEST, FASTEST = 0.05, 1.5
 """Steps of ln λ."""
-LONGER, SHORTER = 1.3, 0.5
+LONGER, SHORTER = 1.5, 0.5
 """Factors of the step where a limit stays on its side, and where it has crossed."""
 DAMPING = 0.5
 """How far ln λ follows the change of what is broken, beside the integral of it."""
