@@ -28,12 +28,14 @@ RISK = {  # problem: (episodes, objectives)
 ROBUST = {  # problem: (episodes, parameter, values tried); plain is trained at the usual value
     "battery": (300, "loss", (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)),
 }
-LIMITS = {  # name: (problem, episodes, limit; with a share, of what the free policy spends)
-    "flood": ("reservoir-20", 500, "P(above > 0) <= 0.05", None),
-    "freeboard": ("reservoir-20", 500, "P(above > -40) <= 0.05", None),
-    "energy": ("hvac-6", 500, "E(energy) <= {}", 0.8),
+LIMITS: dict[str, tuple[str, int, str, float | None, dict[str, Any]]] = {
+    # name: (problem, episodes, limit; with a share, of what the free policy spends; settings)
+    "flood": ("reservoir-20", 500, "P(above > 0) <= 0.05", None, {}),
+    "freeboard": ("reservoir-20", 500, "P(above > -40) <= 0.05", None, {}),
+    # A policy that does not see the time cannot stop heating before the end.
+    "energy": ("hvac-6", 500, "E(energy) <= {}", 0.8, {"policy": "time-left"}),
 }
-PENALTIES = {  # of what is limited: ten sizes, each three times the last
+PENALTIES = {  # on what is limited: ten sizes, each three times the last
     "flood": [0.1 * 3.0**i for i in range(10)],
     "freeboard": [0.1 * 3.0**i for i in range(10)],
     "energy": [3.0**i for i in range(10)],
@@ -145,7 +147,7 @@ def robust(name: str, seeds: list[int], out: Path) -> None:
 
 def limits(name: str, seeds: list[int], out: Path, penalties: list[float], few: list[int]) -> None:
     """Policies under a limit, beside free ones and those that are charged penalties."""
-    problem_name, _, text, share = LIMITS[name]
+    problem_name, _, text, share, _ = LIMITS[name]
     problem = named(problem_name)
     charged(name, problem, 0.0, seeds, out)
     if share is not None:
@@ -159,7 +161,7 @@ def limits(name: str, seeds: list[int], out: Path, penalties: list[float], few: 
 
 def limited(name: str, problem: Any, seeds: list[int], out: Path) -> None:
     for seed in missing(out, "limits", name, "limit", seeds):
-        plan, took = trained(problem, "mean", LIMITS[name][1], [seed])
+        plan, took = trained(problem, "mean", LIMITS[name][1], [seed], **LIMITS[name][4])
         write(out, limit_line(name, "limit", problem, plan, seed, took))
 
 
@@ -218,7 +220,8 @@ def charged(name: str, problem: Any, penalty: float, seeds: list[int], out: Path
     kind = f"penalty {penalty:g}"
     for seed in missing(out, "limits", name, kind, seeds):
         # As under a limit, all episodes start in the problem's own start.
-        plan, took = trained(priced, "mean", LIMITS[name][1], [seed], own_start=1.0)
+        settings = {"own_start": 1.0, **LIMITS[name][4]}
+        plan, took = trained(priced, "mean", LIMITS[name][1], [seed], **settings)
         write(out, limit_line(name, kind, problem, plan, seed, took))
 
 

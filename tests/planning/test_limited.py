@@ -111,8 +111,18 @@ def test_runs_with_limits_go_on_to_the_same_bits(uncertain, tmp_path):
     assert all(np.array_equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.slow
+def test_a_run_can_begin_with_the_policy_of_a_free_one():
+    free = ilbo.plan(walk([]), SMALL, episodes=5).policy
+    config = ilbo.ILBO(**{**SMALL.to_dict(), "policy_rate": 1e-9})
+    plan = ilbo.plan(walk(["E(effort) <= 100"]), config, episodes=5, warm_start=free)
+    state = jnp.ones(1)
+    assert float(plan.policy(state)[0]) == pytest.approx(float(free(state)[0]), abs=1e-3)
+
+
 def tally(mean, count=1000):
-    return Tally(*(jnp.asarray(x, jnp.float32) for x in (count, [mean], [mean])))
+    figures = count, [mean], [mean * (1 - mean)]
+    return Tally(*(jnp.asarray(x, jnp.float32) for x in figures))
 
 
 @pytest.mark.parametrize("scale", [1e-2, 1.0, 1e3])

@@ -31,26 +31,23 @@ _NAME = r"\s*([^<>=()]+?)\s*"
 
 
 class Tally(eqx.Module):
-    """Count, mean and mean square of samples."""
+    """Count, mean and variance of samples."""
 
     count: Any
     mean: Float[Any, " terms"]
-    square: Float[Any, " terms"]
+    variance: Float[Any, " terms"]
 
     @classmethod
     def of(cls, samples: Float[Any, "b terms"]) -> Tally:
-        return cls(float(len(samples)), samples.mean(axis=0), (samples**2).mean(axis=0))
-
-    @property
-    def variance(self) -> Float[Any, " terms"]:
-        return (self.square - self.mean**2).clip(0.0)
+        return cls(float(len(samples)), samples.mean(axis=0), samples.var(axis=0))
 
     def adding(self, other: Tally) -> Tally:
         """Of both samples together."""
         count = self.count + other.count
-        share = other.count / count
-        mean = self.mean + share * (other.mean - self.mean)
-        return Tally(count, mean, self.square + share * (other.square - self.square))
+        share, apart = other.count / count, other.mean - self.mean
+        within = self.variance + share * (other.variance - self.variance)
+        variance = within + share * (1 - share) * apart**2
+        return Tally(count, self.mean + share * apart, variance)
 
 
 class Limit(eqx.Module):
