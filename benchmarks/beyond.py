@@ -1,12 +1,14 @@
-"""Beyond the mean: what policies trained for risk and for uncertain models earn, and what it costs.
+"""Beyond the mean: what policies trained for risk, for uncertain models and under limits earn.
 
     python benchmarks/beyond.py --out beyond.jsonl            # everything
     python benchmarks/beyond.py --out beyond.jsonl --table    # print what is there
+    python benchmarks/beyond.py --out beyond.jsonl --only limits:energy --seeds 10
 
 Each objective on each problem is trained with several seeds, and every final policy is evaluated on
 the same fresh episodes. Risk: each against the policy trained for the mean with the same seed,
-paired. Uncertain models: each under several values of the parameter, on equal noise. A line of the
-output file is one policy; what is there is not run again.
+paired. Uncertain models: each under several values of the parameter, on equal noise. Limits: beside
+policies that are charged a penalty for what is limited, at ten sizes. A line of the output file is
+one policy; what is there is not run again.
 """
 
 from __future__ import annotations
@@ -26,6 +28,19 @@ RISK = {  # problem: (episodes, objectives)
 ROBUST = {  # problem: (episodes, parameter, values tried); plain is trained at the usual value
     "battery": (300, "loss", (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)),
 }
+LIMITS: dict[str, tuple[str, int, str, float | None, dict[str, Any]]] = {
+    # name: (problem, episodes, limit; with a share, of what the free policy spends; settings)
+    "flood": ("reservoir-20", 500, "P(above > 0) <= 0.05", None, {}),
+    "freeboard": ("reservoir-20", 500, "P(above > -40) <= 0.05", None, {}),
+    # A policy that does not see the time cannot stop heating before the end.
+    "energy": ("hvac-6", 500, "E(energy) <= {}", 0.8, {"policy": "time-left"}),
+}
+PENALTIES = {  # on what is limited: ten sizes, each three times the last
+    "flood": [0.1 * 3.0**i for i in range(10)],
+    "freeboard": [0.1 * 3.0**i for i in range(10)],
+    "energy": [3.0**i for i in range(10)],
+}
+LIMIT_EPISODES = 2048
 EPISODES = 4096
 KINDS = ("plain", "mean", "cvar:0.1", "worst")
 
@@ -130,11 +145,151 @@ def robust(name: str, seeds: list[int], out: Path) -> None:
             write(out, line)
 
 
-def trained(problem: Any, objective: str, episodes: int, seeds: list[int]) -> tuple[Any, float]:
+def limits(name: str, seeds: list[int], out: Path, penalties: list[float], few: list[int]) -> None:
+    """Policies under a limit, beside free ones and those that are charged penalties."""
+    problem_name, _, text, share, _ = LIMITS[name]
+    problem = named(problem_name)
+    charged(name, problem, 0.0, seeds, out)
+    if share is not None:
+        free = [line for line in read(out) if line["objective"] == "penalty 0"]
+        spent = [line["spent"] for line in free if line["problem"] == name]
+        text = text.format(f"{share * sum(spent) / len(spent):.1f}")
+    limited(name, problem.with_limits([text]), seeds, out)
+    for penalty in penalties:
+        charged(name, problem, penalty, few, out)
+
+
+def limited(name: str, problem: Any, seeds: list[int], out: Path) -> None:
+    for seed in missing(out, "limits", name, "limit", seeds):
+        plan, took = trained(problem, "mean", LIMITS[name][1], [seed], **LIMITS[name][4])
+        write(out, limit_line(name, "limit", problem, plan, seed, took))
+
+
+@functools.cache  # a class made anew would be compiled anew
+def charged_model() -> Any:
+    """A model that is charged a penalty on what is limited: on the cost, or on how far it is above
+    its level."""
+    import jax.numpy as jnp
+
+    import ilbo
+
+    class Charged(ilbo.Model):
+        model: Any
+        weight: Any
+        limit: Any
+
+        @property
+        def law(self) -> Any:
+            return self.model.law
+
+        def transition(self, state: Any, action: Any, noise: Any) -> Any:
+            return self.model.transition(state, action, noise)
+
+        def reward(self, state: Any, action: Any, next_state: Any) -> Any:
+            cost = self.model.costs(state, action, next_state)[self.limit.cost]
+            if self.limit.of_chance:
+                cost = jnp.maximum(cost - self.limit.at_most, 0.0)
+            return self.model.reward(state, action, next_state) - self.weight * cost
+
+        def bounds(self, state: Any) -> Any:
+            return self.model.bounds(state)
+
+    return Charged
+
+
+def charged(name: str, problem: Any, penalty: float, seeds: list[int], out: Path) -> None:
+    """Policies that are charged a penalty in the place of a limit."""
+    import jax.numpy as jnp
+
+    import ilbo
+    from ilbo.mdp.limits import limit_of
+
+    limit = limit_of(LIMITS[name][2].format(0))
+    model = charged_model()(problem.model, jnp.asarray(penalty), limit)
+    priced = ilbo.Problem(
+        model,
+        name=f"{problem.name} charged",
+        initial_state=problem.initial_state,
+        horizon=problem.horizon,
+        region=problem.region,
+        discount=problem.discount,
+        domain=problem.domain,
+        state_names=problem.state_names,
+        action_names=problem.action_names,
+    )
+    kind = f"penalty {penalty:g}"
+    for seed in missing(out, "limits", name, kind, seeds):
+        # As under a limit, all episodes start in the problem's own start.
+        settings = {"own_start": 1.0, **LIMITS[name][4]}
+        plan, took = trained(priced, "mean", LIMITS[name][1], [seed], **settings)
+        write(out, limit_line(name, kind, problem, plan, seed, took))
+
+
+def limit_line(
+    name: str, kind: str, problem: Any, plan: Any, seed: int, took: float
+) -> dict[str, Any]:
+    from ilbo.mdp.limits import limit_of
+    from ilbo.runs.results import as_figures, evaluate_fresh
+
+    (e,) = evaluate_fresh(problem, plan.policies, LIMIT_EPISODES)
+    text = LIMITS[name][2]
+    limit = limit_of(text.format(0))
+    (spent,) = (x for x in e.costs if x.cost == limit.cost)
+    if not problem.limits and limit.of_chance:
+        (e,) = evaluate_fresh(problem.with_limits([text]), plan.policies, LIMIT_EPISODES)
+    return {
+        **head("limits", name, kind, seed, LIMITS[name][1]),
+        "episodes": LIMIT_EPISODES,
+        "mean": e.mean,
+        "ci95": list(e.ci95),
+        "spent": spent.mean,
+        "spent_ci95": list(spent.ci95),
+        "limit": [as_figures(x) for x in e.limits],
+        "unkept": [x for x in plan.unkept if x],
+        "seconds": round(took, 1),
+    }
+
+
+def limits_table(lines: list[dict[str, Any]]) -> list[str]:
+    """A row for free policies, for each penalty, and for the limit; of each, in how many seeds the
+    upper end of the interval keeps the limit."""
+    import numpy as np
+
+    found = [line for line in lines if line["part"] == "limits"]
+    if not found:
+        return []
+    rows = ["", "| limit | trained | seeds | mean | what is limited | kept in |"]
+    rows.append("| --- | --- | --- | --- | --- | --- |")
+    for name in dict.fromkeys(line["problem"] for line in found):
+        own = [line for line in found if line["problem"] == name]
+        stated = [line["limit"][0] for line in own if line["objective"] == "limit"]
+        for kind in dict.fromkeys(line["objective"] for line in own):
+            each = [line for line in own if line["objective"] == kind]
+            values, highs = zip(*(measured(line) for line in each), strict=True)
+            allowed = stated[0]["allowed"] if stated else each[0]["limit"][0]["allowed"]
+            kept = sum(high <= allowed for high in highs)
+            text = stated[0]["limit"] if stated else ""
+            cells = [f"{name}: {text}", kind, str(len(each))]
+            means = [line["mean"] for line in each]
+            cells += [f"{np.mean(means):,.1f}", f"{np.mean(values):.4g}"]
+            rows.append("| " + " | ".join([*cells, f"{kept} of {len(each)}"]) + " |")
+    return rows
+
+
+def measured(line: dict[str, Any]) -> tuple[float, float]:
+    """What is limited, and the upper end of its interval."""
+    if line["limit"]:
+        return line["limit"][0]["value"], line["limit"][0]["ci95"][1]
+    return line["spent"], line["spent_ci95"][1]
+
+
+def trained(
+    problem: Any, objective: str, episodes: int, seeds: list[int], **settings: Any
+) -> tuple[Any, float]:
     import ilbo
 
     began = time.perf_counter()
-    config = ilbo.ILBO(objective=objective)
+    config = ilbo.ILBO(objective=objective, **settings)
     return ilbo.plan(problem, config, seeds=seeds, episodes=episodes), time.perf_counter() - began
 
 
@@ -208,7 +363,7 @@ def table(lines: list[dict[str, Any]]) -> str:
             for m, g, s in zip(means, gains.mean(axis=0), sure.sum(axis=0), strict=True)
         ]
         rows.append(f"| {objective} | " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+    return "\n".join([*rows, *limits_table(lines)])
 
 
 def main() -> None:
@@ -216,6 +371,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", nargs="*", help="such as risk:battery")
+    parser.add_argument("--penalty-seeds", type=int, help="of each penalty; as many as of the rest")
+    parser.add_argument("--penalties", type=int, default=10, help="how many of them")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:
@@ -226,6 +383,10 @@ def main() -> None:
         for name in each:
             if not options.only or f"{part}:{name}" in options.only:
                 work(name, seeds, options.out)
+    few = seeds if options.penalty_seeds is None else list(range(options.penalty_seeds))
+    for name in LIMITS:
+        if not options.only or f"limits:{name}" in options.only:
+            limits(name, seeds, options.out, PENALTIES[name][: options.penalties], few)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ilbo.mdp.laws.law import Law
     from ilbo.mdp.laws.located import Exponential, LogNormal, StudentT, Uniform, Weibull
     from ilbo.mdp.laws.product import Product
+    from ilbo.mdp.limits import Chance, EachStep, Expected
     from ilbo.mdp.model import Model
     from ilbo.mdp.outside import NumpyPolicy
     from ilbo.mdp.problem import Problem
@@ -53,6 +54,7 @@ _HOMES = {
     "registry.names": ("make",),
     "planning.config": ("ILBO",),
     "errors": ("DensityError", "PlanningWarning", "UserError"),
+    "mdp.limits": ("Chance", "EachStep", "Expected"),
     "mdp.model": ("Model",),
     "mdp.outside": ("NumpyPolicy",),
     "mdp.problem": ("Problem",),

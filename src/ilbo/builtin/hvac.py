@@ -54,6 +54,11 @@ class HVAC(Model):
             action * COST_AIR + PENALTY * uncomfortable + 10 * jnp.abs(TEMP_MIDDLE - state)
         )
 
+    def costs(self, state: State, action: Action, next_state: State) -> dict[str, Float[Array, ""]]:
+        """The heated air, and the degrees by which rooms are out of their comfort band."""
+        outside = jnp.maximum(TEMP_LOW - next_state, 0.0) + jnp.maximum(next_state - TEMP_UP, 0.0)
+        return {"energy": jnp.sum(action) * COST_AIR, "discomfort": jnp.sum(outside)}
+
     def bounds(self, state: State) -> tuple[Action, Action]:
         return jnp.zeros_like(state), jnp.full_like(state, AIR_MAX)
 

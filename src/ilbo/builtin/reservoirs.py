@@ -44,6 +44,13 @@ class Reservoir(Model):
         above = jnp.maximum(0.0, next_state - self.upper)
         return jnp.sum(LOW_PENALTY * below + HIGH_PENALTY * above)
 
+    def costs(self, state: State, action: Action, next_state: State) -> dict[str, Float[Array, ""]]:
+        """How far the highest level is above its upper bound, the lowest below its lower one."""
+        return {
+            "above": jnp.max(next_state - self.upper),
+            "below": jnp.max(self.lower - next_state),
+        }
+
     def bounds(self, state: State) -> tuple[Action, Action]:
         return jnp.zeros_like(state), jnp.maximum(state, 0.0)
 

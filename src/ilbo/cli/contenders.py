@@ -100,6 +100,8 @@ def common_problem(
             raise UserError("--arg needs the problem that it is for: name the problem as well.")
         return _rebuilt(described, trust)
     problem = make(name, instance, arguments_of(arguments))
+    if described and described[0].run and not problem.limits and problem.cost_names:
+        problem = described[0].run.limited(problem)
     for one in described:
         assert one.description is not None
         if one.run and one.run.source:
@@ -111,8 +113,10 @@ def common_problem(
     return problem
 
 
-def changed(problem: Problem, changes: Sequence[str]) -> Problem:
-    """The problem with the parameters of `--set NAME=VALUE`."""
+def changed(problem: Problem, changes: Sequence[str], keep: Sequence[str] = ()) -> Problem:
+    """The problem with the parameters of `--set NAME=VALUE` and the limits of `--keep`."""
+    if keep:
+        problem = problem.with_limits(keep)
     if not changes:
         return problem
     return problem.with_parameters(arguments_of(changes, "--set"))
@@ -130,7 +134,8 @@ def _rebuilt(described: list[Contender], trust: bool) -> Problem:
             f"{described[0].label!r} was trained for {first['name']!r}, a model of your own: name "
             "the model, FILE.py:NAME."
         )
-    return rebuild(first)
+    run = described[0].run
+    return run.problem(trust) if run else rebuild(first)
 
 
 def _name(contender: Contender) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
-from ilbo.cli.types import Arguments, Changes, MaybeNumber, MaybeNumbers, MaybeText, Trust
+from ilbo.cli.types import Arguments, Changes, Keep, MaybeNumber, MaybeNumbers, MaybeText, Trust
 
 if TYPE_CHECKING:
     from ilbo.mdp.evaluate import Evaluation
@@ -39,6 +39,7 @@ class Command:
     best: bool = False
     """Take the policy that tested best during training, not the final one."""
     changes: Changes = ()
+    keep: Keep = ()
     limit: bool = False
     """Give the gap to the hindsight limit as well: the best return with perfect information, that
     is, with the noise of each episode known beforehand (slow)."""
@@ -60,7 +61,7 @@ class Command:
         chosen = contender(self.policy, self.best)
         problem = common_problem([chosen], self.problem, self.instance, self.arguments, self.trust)
         policies = chosen.policies(problem)  # with the bounds that they were trained with
-        problem = changed(problem, self.changes)
+        problem = changed(problem, self.changes, self.keep)
         key = fresh_key() if self.seed is None else self.seed
         found = [evaluate(problem, p, key, self.episodes, self.start) for p in policies]
         limit = self._limit(problem, policies, key) if self.limit else None
@@ -108,7 +109,7 @@ class Command:
     def _object(
         self, problem: Problem, seeds: tuple[int, ...], found: list[Evaluation]
     ) -> dict[str, Any]:
-        from ilbo.runs.results import over_seeds
+        from ilbo.runs.results import over_seeds, spending
 
         figures = [
             {
@@ -121,6 +122,7 @@ class Command:
                 "discounted_std": e.discounted_std,
                 "violations": e.violations,
                 "broken": [asdict(broken) for broken in e.broken],
+                **spending(problem, [e]),
             }
             for e in found
         ]
@@ -142,7 +144,7 @@ class Command:
         found: list[Evaluation],
         limit: dict[str, Any] | None,
     ) -> None:
-        from ilbo.cli.output import print_returns, print_table, say
+        from ilbo.cli.output import print_returns, print_spending, print_table, say
         from ilbo.mdp.numbers import precise, precise_interval
         from ilbo.runs.results import over_seeds
 
@@ -171,6 +173,7 @@ class Command:
         say(f"violations  {precise(violations)} constraints per episode")
         for broken in (each for e in found for each in e.broken):
             say(f"  {broken.sentence}")
+        print_spending(seeds, found)
         if limit:
             say(
                 f"hindsight   {precise(limit['mean'])} with the noise known beforehand "

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,19 @@ def print_returns(evaluation: Evaluation) -> None:
     interval = precise_interval(*e.ci95)
     say(f"return      {precise(e.mean)} ± {precise(e.std)}   95 % {interval}")
     say(f"discounted  {precise(e.discounted_mean)} ± {precise(e.discounted_std)}")
+
+
+def print_spending(seeds: Sequence[int], found: Sequence[Evaluation]) -> None:
+    """What the policies cost, and how they keep the limits of the problem."""
+    for seed, e in zip(seeds, found, strict=True):
+        whose = f" of seed {seed}" if len(found) > 1 else ""
+        for spent in e.costs:
+            say(
+                f"cost{whose}        {spent.cost} {precise(spent.mean)} in an episode   "
+                f"95 % {precise_interval(*spent.ci95)}   worst step {precise(spent.worst_step)}"
+            )
+        for keeping in e.limits:
+            say(f"limit{whose}       {keeping.sentence}")
 
 
 def _aligned(row: list[str], rows: list[list[str]], right: list[bool]) -> str:

@@ -13,7 +13,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from ilbo.cli import fields
 from ilbo.cli.fields import Settings
-from ilbo.cli.types import Arguments, MaybePath, MaybeText, Trust
+from ilbo.cli.types import Arguments, Keep, MaybePath, MaybeText, Trust
 from ilbo.cli.watch import Page
 from ilbo.storage.cache import keep_compiled_programs, programs_folder, use_one_thread
 
@@ -42,6 +42,7 @@ class Command:
     instance: Positional[MaybeText] = None
     """The RDDL instance file, where the problem is a domain file."""
     arguments: Arguments = ()
+    keep: Keep = ()
     trust: Trust = False
     config: Annotated[MaybePath, arg(metavar="FILE", help_behavior_hint="")] = None
     """TOML file with settings, such as the config.toml of a run folder. A flag goes before the same
@@ -118,6 +119,8 @@ class Command:
         # Refuses what makes no sense, before anything is written.
         rules(stop["patience"], stop["target"])
         problem = ilbo.make(name, instance, arguments_of(arguments))
+        if keep := self.keep or tuple(file.get("keep", ())):
+            problem = problem.with_limits(keep)
         first = None
         if self.warm_start is not None:
             first = earlier_policy(self.warm_start, problem, None)
@@ -149,7 +152,7 @@ class Command:
         given = fields.given(self.settings)
         length = {name: value for name, value in given.items() if name in LENGTH}
         clash = [f"--{name.replace('_', '-')}" for name in given if name not in LENGTH]
-        others = ("config", "out", "overwrite", "warm_start")
+        others = ("config", "out", "overwrite", "warm_start", "keep")
         clash += [f"--{name.replace('_', '-')}" for name in others if getattr(self, name)]
         saved = read_run(path)
         own = saved.description["origin"] == "python"
@@ -169,7 +172,7 @@ class Command:
             problem = ilbo.make(self.problem, self.instance, arguments_of(self.arguments))
             if saved.source:
                 saved.source.tell_changes(path, problem)
-            saved.checked(problem)
+            problem = saved.checked(problem)
         elif own and saved.source is None:
             name = saved.description["name"]
             raise UserError(
@@ -252,6 +255,8 @@ class Command:
             return interruption.exit_code
         if plan.ending in ENDED_EARLY:
             note(f"ilbo: ended after {plan.episode} episodes: {ENDED_EARLY[plan.ending]}.")
+        for sentence in filter(None, plan.unkept):
+            note(f"ilbo: {sentence}")
         from ilbo.runs.finish import finish
 
         result = finish(folder, plan)
@@ -285,6 +290,8 @@ class Command:
             )
         for yardstick in _yardsticks(result):
             say(f"compared: {yardstick.sentence}")
+        for sentence in _limits(result):
+            say(f"limit: {sentence}")
         if "objective_value" in result:
             say(f"planned for {result['objective']}: {precise(result['objective_value'])}")
         if "discount" in result:
@@ -317,6 +324,23 @@ def _yardsticks(result: dict[str, Any]) -> list[Yardstick]:
 
     found = result.get("yardsticks", [])
     return [Yardstick(**{**one, "ci95": one["ci95"] and tuple(one["ci95"])}) for one in found]
+
+
+def _limits(result: dict[str, Any]) -> list[str]:
+    """How the limits are kept, for each seed."""
+    from ilbo.mdp.spending import Keeping
+
+    each = result.get("limits", [])
+    if "seeds" not in result:
+        each = [each]
+    wanted = [field.name for field in dataclasses.fields(Keeping)]
+    found = []
+    for i, limits in enumerate(each):
+        whose = f"seed {result['seeds'][i]}: " if "seeds" in result else ""
+        for limit in limits:
+            figures = {name: limit[name] for name in wanted}
+            found.append(whose + Keeping(**{**figures, "ci95": tuple(limit["ci95"])}).sentence)
+    return found
 
 
 def _get_ready(planner: Planner) -> None:

@@ -36,6 +36,17 @@ Changes = Annotated[
         help_behavior_hint="",
     ),
 ]
+Keep = Annotated[
+    tuple[str, ...],
+    UseAppendAction,
+    arg(
+        name="keep",
+        metavar="LIMIT",
+        help='A limit on a cost of the model, such as "E(energy) <= 400", "each E(energy) <= 20" '
+        'or "P(level > 0) <= 0.05"; may be given several times.',
+        help_behavior_hint="",
+    ),
+]
 Place = Literal["local", "ray"]
 Address = Annotated[
     MaybeText, arg(metavar="ADDRESS", help_behavior_hint="(default: this machine's)")

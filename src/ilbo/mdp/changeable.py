@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ilbo.mdp import limits
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.model import Model
 from ilbo.mdp.problem import Origin, Problem
@@ -35,6 +36,7 @@ def changeable(problem: Problem) -> Problem:
     for name, value in (
         *(("model", model), ("exact", exact)),
         *(("discount", discount), ("origin", origin)),
+        ("limits", limits.with_arrays(problem.limits)),
     ):
         object.__setattr__(changed, name, value)
     return changed
@@ -95,6 +97,7 @@ def _traces(model: Model, states: int, actions: int) -> bool:
         moved = whole.transition(state, action, noise)
         found = [moved, whole.reward(state, action, moved), *whole.bounds(state)]
         found += [whole.terminal(state), whole.violations(state, action)]
+        found += whole.costs(state, action, moved).values()
         if type(model).heuristic is not Model.heuristic:
             found.append(whole.heuristic(state))
         if type(model).log_density is not Model.log_density:

@@ -17,6 +17,7 @@ from ilbo.mdp.objective import Mean, Objective, objective_of
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import AnyPolicy, KeyOrSeed, Whole
 from ilbo.mdp.simulate import Trajectories, simulate
+from ilbo.mdp.spending import Keeping, Spent, spending
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class Evaluation:
     discounted_returns: Float[np.ndarray, " episodes"] = field(repr=False)
     broken: tuple[Broken, ...] = field(default=(), repr=False)
     """The constraints that were broken, where the model tells them apart."""
+    costs: tuple[Spent, ...] = ()
+    """What the episodes cost, of each kind that the model has."""
+    limits: tuple[Keeping, ...] = ()
+    """How the limits of the problem are kept."""
 
     def quantiles(self, at: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> dict[float, float]:
         return {q: float(np.quantile(self.returns, q)) for q in at}
@@ -93,6 +98,7 @@ def evaluate(
 def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
     """Statistics of simulated episodes; a `UserError` where a number of theirs is not finite."""
     returns, discounted = returns_of(problem, trajectories)
+    costs, limits = spending(problem, trajectories)
     return Evaluation(
         episodes=len(returns),
         mean=float(returns.mean()),
@@ -104,6 +110,8 @@ def summarise(problem: Problem, trajectories: Trajectories) -> Evaluation:
         returns=returns,
         discounted_returns=discounted,
         broken=broken_constraints(problem, trajectories),
+        costs=costs,
+        limits=limits,
     )
 
 

@@ -22,7 +22,7 @@ from ilbo.mdp.shapes import Action, Noise, State
 
 MAY_SEE_TIME = (
     *("transition", "reward", "bounds", "log_density"),
-    *("violations", "observe", "heuristic"),
+    *("violations", "observe", "heuristic", "costs"),
 )
 
 
@@ -86,6 +86,11 @@ class Model(eqx.Module):
     def terminal(self, state: State) -> Bool[Array, ""]:
         """Whether the episode has ended in this state: no further reward."""
         return jnp.array(False)
+
+    def costs(self, state: State, action: Action, next_state: State) -> dict[str, Float[Array, ""]]:
+        """What a step costs beside its reward, by name: scalars, such as {"energy": action[0]}.
+        Limits of the problem are on these."""
+        return {}
 
     def parameters(self) -> dict[str, Any]:
         """The numbers of the model that may be set or be uncertain, by name: its fields."""
@@ -182,6 +187,9 @@ class At(Model):
 
     def observe(self, state: State, action: Action) -> dict[str, Float[Array, ""]]:
         return self.model.observe(state, action, *self._told("observe"))
+
+    def costs(self, state: State, action: Action, next_state: State) -> dict[str, Float[Array, ""]]:
+        return self.model.costs(state, action, next_state, *self._told("costs"))
 
     def heuristic(self, state: State) -> Action:
         return self.model.heuristic(state, *self._told("heuristic"))

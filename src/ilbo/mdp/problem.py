@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from ilbo.forks import check_not_forked
 from ilbo.mdp import indexes, sampling
 from ilbo.mdp.device import check_device
 from ilbo.mdp.laws.law import Law
+from ilbo.mdp.limits import Limit, limits_of
 from ilbo.mdp.model import Model
 from ilbo.mdp.shapes import State, Whole
 from ilbo.mdp.uncertain import Uncertain, check_parameter
@@ -71,6 +73,8 @@ class Problem(eqx.Module):
     """Whether the region is an estimate of ours and not a part of the task."""
     uncertain: Uncertain | None
     """The parameters of the model that are drawn once an episode."""
+    limits: tuple[Limit, ...]
+    """What episodes may cost."""
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class Problem(eqx.Module):
         region_is_guessed: bool = False,
         uncertain: Mapping[str, Law] | None = None,
         uncertain_is_seen: bool = False,
+        limits: Sequence[Limit | str] = (),
     ):
         check_not_forked()
         check_device()
@@ -122,7 +127,8 @@ class Problem(eqx.Module):
             raise UserError(f"Problem {name!r}: the horizon must be at most {LONGEST:,}.")
         if not 0 < self.discount <= 1:
             raise UserError(f"Problem {name!r}: the discount must be in (0, 1], got {discount}.")
-        actions = _check_shapes(model, start, name)
+        actions, costs = _check_shapes(model, start, name)
+        self.limits = limits_of(limits, costs, name)
         self.uncertain = None
         if uncertain is not None:
             _make_uncertain(self, uncertain, uncertain_is_seen)
@@ -175,6 +181,20 @@ class Problem(eqx.Module):
         problem = jax.tree.map(lambda leaf: leaf, self)
         _make_uncertain(problem, laws, seen)
         return problem
+
+    def with_limits(self, limits: Sequence[Limit | str]) -> Problem:
+        """The problem with these limits on its costs in the place of its own, such as
+        [ilbo.Expected("energy", at_most=400)] or ["E(energy) <= 400"]."""
+        problem = copy.copy(self)
+        object.__setattr__(problem, "limits", limits_of(limits, self.cost_names, self.name))
+        return problem
+
+    @property
+    def cost_names(self) -> tuple[str, ...]:
+        """What the costs of its model are called."""
+        if type(self.model).costs is Model.costs:
+            return ()
+        return _check_shapes(self.model, self.initial_state, self.name)[1]
 
     @property
     def sees_time(self) -> bool:
@@ -255,7 +275,7 @@ def fingerprint(problem: Problem) -> str:
     """
     digest = hashlib.sha256()
     for field in dataclasses.fields(problem):
-        if field.name != "origin":
+        if field.name not in ("origin", "limits"):  # what is asked of it does not change it
             for part in _parts(getattr(problem, field.name)):
                 digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
@@ -336,22 +356,26 @@ def _box(box: Any, shape: tuple[int, ...], name: str, what: str) -> tuple[State,
     return jnp.asarray(low), jnp.asarray(high)
 
 
-def _check_shapes(model: Model, state: State, name: str) -> int:
-    """Traces the model once; returns the number of action components or says what disagrees."""
+def _check_shapes(model: Model, state: State, name: str) -> tuple[int, tuple[str, ...]]:
+    """Traces the model once; returns the number of action components and the names of the costs, or
+    says what disagrees."""
     if not isinstance(getattr(model, "law", None), Law):
         raise UserError(
             f"Problem {name!r}: the model's `law` must be a law of noise, "
             f"for example `law = ilbo.Gaussian({state.size})`."
         )
 
-    def step(key: Key[Array, ""], time: Array, state: State) -> tuple[Array, Array, Array, Array]:
+    def step(key: Key[Array, ""], time: Array, state: State) -> tuple[Array, ...]:
         now = model.at(time)
         low, high = now.bounds(state)
         low, high = _array(low, "bounds", name), _array(high, "bounds", name)
         action = jnp.where(jnp.isfinite(low), low, jnp.where(jnp.isfinite(high), high, 0.0))
         next_state = now.transition(state, action, model.noise(key))
         next_state = _array(next_state, "transition", name)
+        costs.update(_costs(now.costs(state, action, next_state), name))
         return low, high, next_state, jnp.asarray(now.reward(state, action, next_state))
+
+    costs: dict[str, Array] = {}
 
     try:
         low, high, next_state, reward = jax.eval_shape(
@@ -396,7 +420,22 @@ def _check_shapes(model: Model, state: State, name: str) -> int:
         )
     if jnp.issubdtype(reward.dtype, jnp.complexfloating):
         raise UserError(f"Problem {name!r}: reward returns a complex number; it must be real.")
-    return low.shape[0]
+    return low.shape[0], tuple(costs)
+
+
+def _costs(given: Any, name: str) -> dict[str, Array]:
+    if not isinstance(given, Mapping) or not all(isinstance(cost, str) for cost in given):
+        raise UserError(
+            f"Problem {name!r}: costs must return a dict from names to scalars, such as "
+            f'{{"energy": jnp.sum(action)}}, not a {type(given).__name__}.'
+        )
+    for cost, value in given.items():
+        if jnp.shape(value) != ():
+            raise UserError(
+                f"Problem {name!r}: the cost {cost!r} must be a scalar, got shape "
+                f"{jnp.shape(value)}; take the sum or the largest of its components."
+            )
+    return {cost: jnp.asarray(value) for cost, value in given.items()}
 
 
 def _array(given: Any, what: str, name: str) -> Array:

@@ -1,8 +1,9 @@
 """Problems whose state holds more of the episode: drawn parameters, and the return so far.
 
 What is beyond the mean of a known model becomes a problem of the usual kind in a wider state
-x = (s, θ, R): θ, drawn at the start, stays as it is, and R collects the rewards. Where the
-objective is the expectation of a utility u(R), it is a function of that state at the end.
+x = (s, θ, R, B): θ, drawn at the start, stays as it is, and R collects the rewards. Where the
+objective is the expectation of a utility u(R), it is a function of that state at the end. B tells
+of each limit on a chance how far it has been broken already.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from ilbo.mdp.laws.law import Law
+from ilbo.mdp.limits import Charges, Limit, broken_after, chances
 from ilbo.mdp.model import Model
 from ilbo.mdp.objective import Objective
 from ilbo.mdp.outside import NumpyPolicy, is_timed
@@ -27,6 +29,8 @@ from ilbo.mdp.uncertain import Uncertain
 
 Inputs = Float[Array | np.ndarray, " sees"]
 RETURN = "return so far"
+MOST_BROKEN = 0.5
+"""Of a limit, in states that a policy is trained at: broken, nothing more can be learnt of it."""
 WIDER = 1.2
 """Spread of the returns so far that are trained on, in units of what is usual."""
 NODES = 9
@@ -53,15 +57,32 @@ class Widened(Model):
     """Those of the return so far."""
     share: Number = 1.0
     """Of the utility in the reward; the rest is the return itself."""
+    limits: tuple[Limit, ...] = ()
+    """On its costs."""
+    charges: Charges | None = None
+    """What the costs are charged at against the reward; None where that is the problem's own."""
+    horizon: int = eqx.field(static=True, default=1)
     time: Any = None
 
     @classmethod
     def around(
-        cls, model: Model, problem: Problem, uncertain: Uncertain | None, earned: bool
+        cls,
+        model: Model,
+        problem: Problem,
+        uncertain: Uncertain | None,
+        earned: bool,
+        limits: tuple[Limit, ...] = (),
     ) -> Widened:
         """Around a model of the problem."""
-        discount = problem.discount if earned else 1.0
-        return cls(model, uncertain, problem.state_size, earned, discount)
+        return cls(
+            model,
+            uncertain,
+            problem.state_size,
+            earned,
+            discount=problem.discount if earned or limits else 1.0,
+            limits=limits,
+            horizon=problem.horizon,
+        )
 
     @property
     def law(self) -> Law:
@@ -69,8 +90,12 @@ class Widened(Model):
 
     @property
     def sees_time(self) -> bool:
-        known = isinstance(self.discount, float) and self.discount == 1
-        return self.model.sees_time or (self.earned and not known)
+        by_step = any(limit.of_steps for limit in self.limits)
+        return self.model.sees_time or by_step or not self._undiscounted
+
+    @property
+    def _undiscounted(self) -> bool:
+        return isinstance(self.discount, float) and self.discount == 1
 
     def at(self, time: Any) -> Model:
         return dataclasses.replace(self, time=time) if self.sees_time else self
@@ -94,12 +119,19 @@ class Widened(Model):
 
     @property
     def width(self) -> int:
+        return self._before_broken + chances(self.limits)
+
+    @property
+    def _before_broken(self) -> int:
         return self.size + (self.uncertain.size if self.uncertain else 0) + self.earned
 
-    def join(self, state: Any, drawn: Any, earned: Any) -> Array:
-        """(s, θ, R) as one vector, with leading axes."""
-        parts = [state, earned, drawn] if not self._drawn_first else [state, drawn, earned]
-        return jnp.concatenate([jnp.asarray(part, state.dtype) for part in parts], axis=-1)
+    def join(self, state: Any, drawn: Any, earned: Any, broken: Any = None) -> Array:
+        """(s, θ, R, B) as one vector, with leading axes; nothing is broken unless said."""
+        if broken is None:
+            broken = jnp.zeros((*state.shape[:-1], chances(self.limits)))
+        own = [state, earned, drawn] if not self._drawn_first else [state, drawn, earned]
+        parts = [jnp.asarray(part, state.dtype) for part in (*own, broken)]
+        return jnp.concatenate(parts if parts[-1].shape[-1] else parts[:-1], axis=-1)
 
     @property
     def _drawn_first(self) -> bool:
@@ -130,14 +162,54 @@ class Widened(Model):
         after = state[total]
         if self.earned:
             reward = here.reward(state[own], action, moved)
-            known = isinstance(self.discount, float) and self.discount == 1
+            known = self._undiscounted
             after = after + (reward if known else self.discount**self.time * reward)
-        return self.join(moved, state[drawn], after)
+        broken = state[self._before_broken :]
+        if self.charges is not None:
+            costs = here.costs(state[own], action, moved)
+            broken = broken_after(self.limits, self.charges.widths, broken, costs)
+        return self.join(moved, state[drawn], after, broken)
 
     def reward(self, state: State, action: Action, next_state: State) -> Float[Array, ""]:
         here, own = self._here(state), self.places[0]
         action = self._possible(here, state[own], action)
-        return here.reward(state[own], action, next_state[own])
+        reward = here.reward(state[own], action, next_state[own])
+        if self.charges is None:
+            return reward
+        costs, broken = (
+            here.costs(state[own], action, next_state[own]),
+            state[self._before_broken :],
+        )
+        broke = broken_after(self.limits, self.charges.widths, broken, costs) - broken
+        charged = self.charges.charged(self.limits, costs, broke, self.time, self.horizon)
+        # Costs are summed as they are, whatever the discount.
+        return reward - (charged if self._undiscounted else charged / self.discount**self.time)
+
+    def rejoined(self, state: State, action: Action, moved: State) -> State:
+        """A next state that was stored, with what it leaves broken as the edges are now."""
+        assert self.charges is not None
+        broken = state[self._before_broken :]
+        costs = self.costs(state, action, moved)
+        after = broken_after(self.limits, self.charges.widths, broken, costs)
+        return moved.at[self._before_broken :].set(after.astype(moved.dtype))
+
+    def rebroken(
+        self,
+        states: Float[Array, "b n"],
+        time: Int[Array, " b"],
+        key: Key[Array, ""] | None,
+    ) -> Float[Array, "b n"]:
+        """The same states with as much broken as is usual now; anything between nothing and all
+        where a key is given, for the critic to know it all."""
+        count = chances(self.limits)
+        if self.charges is None or not count:
+            return states
+        if key is None:
+            each = np.array([limit.of_chance for limit in self.limits])
+            broken = jnp.minimum(self.charges.usual[each][:, time].T, MOST_BROKEN)
+        else:
+            broken = jax.random.uniform(key, (len(states), count))
+        return states.at[:, self._before_broken :].set(broken.astype(states.dtype))
 
     def relabelled(
         self,
@@ -177,8 +249,7 @@ class Widened(Model):
         """
         assert self.objective is not None
         assert self.rest is not None
-        known = isinstance(self.discount, float) and self.discount == 1
-        now = unit if known else unit * self.discount**time
+        now = unit if self._undiscounted else unit * self.discount**time
         total = state[self.places[2]][0] + now * gained
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
         totals = total + self.rest[1, later] * nodes.astype(np.float32)
@@ -200,12 +271,18 @@ class Widened(Model):
     def violations(self, state: State, action: Action) -> Int[Array, ""]:
         return self._here(state).violations(state[self.places[0]], action)
 
+    def costs(self, state: State, action: Action, next_state: State) -> dict[str, Float[Array, ""]]:
+        here, own = self._here(state), self.places[0]
+        action = self._possible(here, state[own], action)
+        return here.costs(state[own], action, next_state[own])
+
 
 def widened(
     problem: Problem,
     uncertain: Uncertain | None,
     earned: bool = False,
     span: Float[Array | np.ndarray, "2"] | None = None,
+    limits: tuple[Limit, ...] = (),
 ) -> Problem:
     """The problem in the wider state; itself where there is nothing to add.
 
@@ -214,17 +291,19 @@ def widened(
         uncertain: The parameters to have in the state.
         earned: Whether to have the return so far in it.
         span: Lowest and highest of that, for the scale of the networks' inputs.
+        limits: Those to have in it how far they are broken.
     """
-    if uncertain is None and not earned:
+    if uncertain is None and not earned and not limits:
         return problem
     model, exact = (
-        Widened.around(each, problem, uncertain, earned) for each in (problem.model, problem.exact)
+        Widened.around(each, problem, uncertain, earned, limits)
+        for each in (problem.model, problem.exact)
     )
     ends = jnp.array([-1.0, 1.0]) if span is None else span
     nothing = jnp.zeros(0, jnp.float32)
     nominal = nothing if uncertain is None else uncertain.nominal(problem.model)
     low, high = (nothing, nothing) if uncertain is None else (uncertain.low, uncertain.high)
-    some = jnp.zeros(int(earned))
+    some, whole = jnp.zeros(int(earned)), jnp.ones(chances(limits))
     wide = copy.copy(problem)
     inf = jnp.full(nominal.shape, jnp.inf)
     for name, value in (
@@ -235,14 +314,14 @@ def widened(
             "region",
             (
                 model.join(problem.region[0], low, ends[:1] if earned else some),
-                model.join(problem.region[1], high, ends[1:] if earned else some),
+                model.join(problem.region[1], high, ends[1:] if earned else some, whole),
             ),
         ),
         (
             "domain",
             (
                 model.join(problem.domain[0], -inf, some - jnp.inf),
-                model.join(problem.domain[1], inf, some + jnp.inf),
+                model.join(problem.domain[1], inf, some + jnp.inf, whole),
             ),
         ),
         ("state_names", _labelled(model, problem.state_names)),
@@ -264,6 +343,7 @@ def _labelled(model: Widened, own: tuple[str, ...], blank: bool = False) -> tupl
     drawn = model.uncertain.labels if model.uncertain else ()
     total = (RETURN,) if model.earned else ()
     rest = (*drawn, *total) if model._drawn_first else (*total, *drawn)
+    rest += tuple(f"broken: {limit.cost}" for limit in model.limits if limit.of_chance)
     return (*own, *("" if blank else name for name in rest))
 
 

@@ -5,6 +5,8 @@ wider state (`ilbo.mdp.widened`). An objective is max_η E u(R; η): the policy 
 E u at fixed η, and after each segment η follows what is best for the newest policy along replayed
 noise. For the worst case over parameters, η are the logarithms of the shares in which training
 draws them: those under which the policy earns little are drawn more often.
+
+Limits on costs are kept by what `ilbo.planning.limited` says.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from jaxtyping import Array, Float, Key
 
 from ilbo.errors import UserError
 from ilbo.mdp import sampling
+from ilbo.mdp.limits import Tally
 from ilbo.mdp.objective import Mean, Objective, objective_of
 from ilbo.mdp.problem import Problem
-from ilbo.mdp.simulate import Trial, draw_noise, is_sound, roll
+from ilbo.mdp.simulate import Trajectories, Trial, discounted_sum, draw_noise, is_sound, roll
 from ilbo.mdp.widened import Widened, sighted, valued, wide_model, widened
 from ilbo.nn.parameters import Parameters
+from ilbo.planning import limited
 from ilbo.planning.config import ILBO
 from ilbo.planning.units import InUnits
 
@@ -58,6 +62,8 @@ class Aim(eqx.Module):
     """Mean and standard deviation of what is still earned after each number of steps."""
     usual: Float[Array, "2 times"]
     """Those of the return so far."""
+    prices: limited.Prices | None = None
+    """What costs are charged at, where they are limited."""
 
 
 class Held(NamedTuple):
@@ -65,6 +71,8 @@ class Held(NamedTuple):
 
     theta: Parameters
     span: Span
+    kept: limited.Kept | None = None
+    """How the limits are kept, where there are any."""
 
 
 class Beyond(eqx.Module):
@@ -75,9 +83,9 @@ class Beyond(eqx.Module):
 
     @classmethod
     def of(cls, problem: Problem, config: ILBO) -> Beyond | None:
-        """None where the mean of a known model is planned for."""
+        """None where the mean of a known model is planned for, without limits."""
         objective = objective_of(config.objective)
-        if problem.uncertain is None and isinstance(objective, Mean):
+        if problem.uncertain is None and isinstance(objective, Mean) and not problem.limits:
             return None
         return cls(problem, objective)
 
@@ -88,7 +96,8 @@ class Beyond(eqx.Module):
 
     def wide(self, span: Span | None = None) -> Problem:
         """The problem in all of its state, with the rewards of the problem."""
-        return widened(self.problem, self.problem.uncertain, self.earned, span)
+        limits = self.problem.limits
+        return widened(self.problem, self.problem.uncertain, self.earned, span, limits)
 
     def seen(self, span: Span | None = None) -> Problem:
         """The problem in the state that the policy sees."""
@@ -99,7 +108,8 @@ class Beyond(eqx.Module):
     def trained(self, aim: Aim, unit: float) -> Problem:
         """The problem that training sees: its rewards add up to what is planned for."""
         wide = self.wide(aim.span)
-        model = dataclasses.replace(wide_model(wide), numbers=aim.numbers)
+        charges = None if aim.prices is None else aim.prices.charges
+        model = dataclasses.replace(wide_model(wide), numbers=aim.numbers, charges=charges)
         wide = eqx.tree_at(lambda p: p.model, wide, model)
         wide = (
             valued(wide, self.objective, aim.numbers, aim.rest, aim.usual, aim.share)
@@ -236,13 +246,19 @@ def first_aim(trainer: Training, theta: Parameters, key: Key[Array, ""], size: A
     assert beyond is not None
     problem, none = trainer.problem, jnp.zeros((), jnp.float32)
     ends = size * problem.horizon * jnp.array([-1.0, 1.0])
-    if not beyond.earned:
+    rest = jnp.zeros((2, problem.horizon + 1), jnp.float32)
+    if not beyond.earned and not problem.limits:
         nodes = len(beyond.nodes()) if beyond.tilts else 0
-        rest = jnp.zeros((2, problem.horizon + 1), jnp.float32)
         return Aim(jnp.zeros(nodes, jnp.float32), jnp.zeros(2, jnp.float32), none, rest, rest)
     noise = draw_noise(problem.exact, key, (problem.horizon, FIRST))
     own = jnp.broadcast_to(problem.initial_state, (FIRST, problem.state_size))
     trial = Trial(noise, beyond.episodes_at(own, jax.random.fold_in(key, 1)))
+    if problem.limits:
+        path = run(trainer, Held(theta, ends), trial)
+        costs = limited.measured(wide_model(beyond.wide()), problem.limits, path)
+        prices = limited.Prices.first(problem.limits, problem.horizon, costs)
+        nothing = jnp.zeros(0, jnp.float32), jnp.zeros(2, jnp.float32)
+        return Aim(*nothing, none, rest, rest, prices)
     totals = earn(trainer, Held(theta, ends), trial)
     totals = jnp.where(jnp.isfinite(totals), totals, 0.0)
     earned = totals[:, -1]
@@ -251,14 +267,20 @@ def first_aim(trainer: Training, theta: Parameters, key: Key[Array, ""], size: A
     return Aim(numbers, span_of(earned), none, rest, moments(totals))
 
 
+def run(trainer: Training, held: Held, trial: Trial) -> Trajectories:
+    """Episodes of a policy along a trial of the wider problem."""
+    assert trainer.beyond is not None
+    exact = trainer.beyond.wide().exact
+    assert isinstance(exact, Widened)
+    policy = sighted(trainer.policy(held).fixed(), exact)
+    return roll(exact, policy, trial.noise, jax.random.key(0), trial.starts)
+
+
 def earn(trainer: Training, held: Held, trial: Trial) -> Float[Array, "b times"]:
     """Returns so far of a policy along a trial of the wider problem, [b, horizon + 1]; −inf in all
     of an episode that is not sound."""
     assert trainer.beyond is not None
-    wide = trainer.beyond.wide()
-    assert isinstance(wide.exact, Widened)
-    policy = sighted(trainer.policy(held).fixed(), wide.exact)
-    path = roll(wide.exact, policy, trial.noise, jax.random.key(0), trial.starts)
+    wide, path = trainer.beyond.wide(), run(trainer, held, trial)
     rewards = path.rewards
     if not (isinstance(wide.discount, float) and wide.discount == 1):
         rewards = rewards * wide.discount ** jnp.arange(wide.horizon)
@@ -273,15 +295,13 @@ def select(
     beyond = trainer.beyond
     assert beyond is not None
     assert state.aim is not None
-    problem, store = trainer.problem, state.store
+    if trainer.problem.limits:
+        return select_kept(trainer, state, held, test)
     episodes = max(trainer.config.guard, 1) * beyond.objective.effort
     key, place_key, drawn_key = jax.random.split(state.key, 3)
-    # All from the problem's own start: the objective is of its returns alone.
-    places = sampling.uniform(place_key, (problem.horizon, episodes))
-    own = jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size))
-    replayed = Trial(store.noise(store.recent(places)), beyond.episodes_at(own, drawn_key))
-    tested = Trial(test.noise, beyond.episodes_at(test.starts, jax.random.key(TEST_DRAWS)))
-    trial = Trial(*(jnp.concatenate(x, axis=-2) for x in zip(replayed, tested, strict=True)))
+    places = sampling.uniform(place_key, (trainer.problem.horizon, episodes))
+    replayed = state.store.noise(state.store.recent(places))
+    trial = before_test(trainer, replayed, drawn_key, test)
     newest = Held(state.slow_policy, state.aim.span)
     both = jax.tree.map(lambda *x: jnp.stack(x), held, newest)
     earned = jax.lax.map(lambda one: earn(trainer, one, trial), both)
@@ -296,14 +316,82 @@ def select(
     return state, held, beyond.value(earned[better, episodes:, -1])
 
 
+def select_kept(
+    trainer: Training, state: ILBOState, held: Held, test: Trial
+) -> tuple[ILBOState, Held, Float[Array, ""]]:
+    """`select` where there are limits: the policy that keeps them, with a margin, and earns most.
+    What costs are charged at moves as well."""
+    beyond, aim, limits = trainer.beyond, state.aim, trainer.problem.limits
+    assert beyond is not None
+    assert aim is not None
+    assert aim.prices is not None
+    assert held.kept is not None
+    episodes = limited.episodes_of(trainer.problem, trainer.config.guard)
+    key, noise_key, drawn_key = jax.random.split(state.key, 3)
+    # Fresh: the policy was fitted to the store, whose tails are too few to tell small chances.
+    noise = draw_noise(trainer.problem.exact, noise_key, (trainer.problem.horizon, episodes))
+    trial = before_test(trainer, noise, drawn_key, test)
+    newest = Held(state.slow_policy, aim.span, held.kept)
+    both = jax.tree.map(lambda *x: jnp.stack(x), held, newest)
+    wide = wide_model(beyond.wide())
+
+    def one(candidate: Held) -> tuple[Array, list[Any], list[Tally]]:
+        path = run(trainer, candidate, trial)
+        costs = limited.measured(wide, limits, path)
+        earned = jnp.where(is_sound(path), discounted_sum(trainer.problem, path.rewards), -jnp.inf)
+        judged = [(cost[:episodes], alive[:episodes]) for cost, alive in costs]
+        samples = [limit.samples(*x) for limit, x in zip(limits, judged, strict=True)]
+        tallies = [Tally.of(sample) for sample in samples]
+        return earned, judged, jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), tallies)
+
+    earned, costs, tallies = jax.lax.map(one, both)
+    means = jnp.mean(earned[:, :episodes], axis=1)
+    old, new = (jax.tree.map(lambda x, i=i: x[i], tallies) for i in (0, 1))
+    judged = held.kept.adding(limits, old), limited.Kept.of(limits, new)
+    better = limited.is_better(judged[1], means[1], judged[0], means[0])
+    better = (better & jnp.isfinite(means[1])).astype(int)
+    kept = jax.tree.map(lambda *x: jnp.stack(x)[better], *judged)
+    held = jax.tree.map(lambda x: x[better], both)._replace(kept=kept)
+    done = jnp.clip(state.step / trainer.total_steps, 0.0, 1.0)
+    latest = jax.tree.map(lambda x: x[1], (costs, earned[:, :episodes]))
+    prices = aim.prices.seeing(limits, latest[0], limited.PACE)
+    prices = prices.moved(limits, new, latest[1], done)
+    aim = dataclasses.replace(aim, prices=prices)
+    state = eqx.tree_at(lambda s: (s.key, s.aim), state, (key, aim))
+    return state, held, jnp.mean(earned[better, episodes:])
+
+
+def before_test(
+    trainer: Training, noise: Float[Array, "horizon b k"], key: Key[Array, ""], test: Trial
+) -> Trial:
+    """Episodes along the noise, then those of the test; all from the problem's own start, whose
+    returns alone the objective and the limits are of."""
+    problem, beyond, episodes = trainer.problem, trainer.beyond, noise.shape[1]
+    assert beyond is not None
+    own = jnp.broadcast_to(problem.initial_state, (episodes, problem.state_size))
+    judged = Trial(noise, beyond.episodes_at(own, key))
+    tested = Trial(test.noise, beyond.episodes_at(test.starts, jax.random.key(TEST_DRAWS)))
+    return Trial(*(jnp.concatenate(x, axis=-2) for x in zip(judged, tested, strict=True)))
+
+
 def check(problem: Problem, config: ILBO) -> None:
-    """Raises where the objective cannot be planned for with these settings."""
+    """Raises where the objective or the limits cannot be planned for with these settings."""
     objective = objective_of(config.objective)
     if config.shares and Beyond.of(problem, config) is not None:
         raise UserError(
-            "A policy that is shared between components is trained for the mean of a known model: "
-            "use the setting policy=state."
+            "A policy that is shared between components is trained for the mean of a known model, "
+            "without limits: use the setting policy=state."
         )
+    if problem.limits and not isinstance(objective, Mean):
+        raise UserError(
+            f"Limits are kept while the mean return is planned for, not {objective}: leave out the "
+            "limits, or use the setting objective=mean."
+        )
+    for name, wanted in (("critic", "time-left"), ("estimator", "pathwise")):
+        if problem.limits and getattr(config, name) != wanted:
+            raise UserError(
+                f"Limits are about whole episodes and need the setting {name}={wanted}."
+            )
     if objective.over_parameters and problem.uncertain is None:
         raise UserError(
             f"The objective {objective} is about uncertain parameters, and {problem.name} has "

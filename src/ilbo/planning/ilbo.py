@@ -23,7 +23,7 @@ from ilbo.mdp.simulate import Trial, draw_noise, returns
 from ilbo.nn.components import Components
 from ilbo.nn.parameters import Parameters, pack
 from ilbo.nn.policy import Policy
-from ilbo.planning import aim
+from ilbo.planning import aim, limited
 from ilbo.planning.acting import explore, replay, reset, reward_scale
 from ilbo.planning.aim import Aim, Beyond, Held, first_aim
 from ilbo.planning.blend import EVERY, TRIED
@@ -127,6 +127,9 @@ class ILBOTrainer(Trainer):
         if self.beyond is not None:
             first = first_aim(self, policy, jax.random.fold_in(key, 1), scale * self.unit)
             held = Held(policy, first.span)
+            if problem.limits:  # the untrained policy keeps none, as far as anybody knows
+                unknown = limited.Kept.unknown(problem.limits, problem.horizon)
+                held = held._replace(kept=unknown)
             problem = self.networks_at(first).problem
         units = self._units(keys[2], (config.parallel,))
         sizes = (problem.state_size, problem.action_size, problem.model.law.size)
@@ -275,6 +278,16 @@ class ILBOTrainer(Trainer):
         state = eqx.tree_at(lambda s: s.key, state, key)
         return state, held, jnp.mean(earned[better, guard:])
 
+    def is_better(self, held: Any, earned: Array, best: Any, most: Array) -> Array:
+        if not self.problem.limits:
+            return super().is_better(held, earned, best, most)
+        return limited.is_better(held.kept, earned, best.kept, most)
+
+    def unkept(self, held: Any) -> str | None:
+        if not self.problem.limits:
+            return None
+        return limited.remark(self.problem, held.kept)
+
     @property
     def can_follow_plans(self) -> bool:
         return self.config.sees_time and self.beyond is None
@@ -308,7 +321,8 @@ class ILBOTrainer(Trainer):
         )
 
     def samples(self, episodes: int) -> Samples:
-        return count_samples(self.config, self.problem.horizon, episodes)
+        effort = limited.episodes_of(self.problem, 1) if self.problem.limits else 0
+        return count_samples(self.config, self.problem.horizon, episodes, effort)
 
 
 def check_sees_time(problem: Problem, config: ILBO) -> None:
@@ -332,8 +346,9 @@ def steps_of(episodes: Any, horizon: int, config: ILBO) -> Any:
     return -(-episodes * horizon // config.parallel)
 
 
-def count_samples(config: ILBO, horizon: int, episodes: int) -> Samples:
-    """What one seed has consumed after so many episodes."""
+def count_samples(config: ILBO, horizon: int, episodes: int, limits: int = 0) -> Samples:
+    """What one seed has consumed after so many episodes; `limits`, how many times as many episodes
+    as a mean's it takes to tell whether they are kept, 0 without any."""
     parts = segments(episodes, config.evaluate_every)
     steps = sum(steps_of(part, horizon, config) for part in parts)
     updates, estimator = steps * config.updates, config.gradient
@@ -343,13 +358,14 @@ def count_samples(config: ILBO, horizon: int, episodes: int) -> Samples:
     turns = sum(-(-steps_of(part, horizon, config) // EVERY) for part in parts)
     tried = turns * config.updates * tries
     objective = objective_of(config.objective)
-    first = aim.FIRST * horizon if objective.of_returns else 0
-    selecting = len(parts) * 2 * config.guard * objective.effort * horizon + first
+    judging = len(parts) * max(config.guard, 1) * limits * horizon
+    first = aim.FIRST * horizon if objective.of_returns or limits else 0
+    selecting = len(parts) * 2 * config.guard * (limits or objective.effort) * horizon + first
     return Samples(
         episodes=episodes,
         transitions=steps * config.parallel,
         model_evaluations=estimator.model_evaluations(states) + tried + selecting + PROBES,
-        random_draws=steps * config.parallel + PROBES + fresh,
+        random_draws=steps * config.parallel + PROBES + fresh + judging,
         gradient_steps=2 * updates,
         test_transitions=len(parts) * config.test_episodes * horizon,
     )

@@ -50,6 +50,7 @@ def update_critic(
     else:
         index = store.recent(rows)
     batch = networks.current(store.take(index), state.key, state.step)
+    batch = networks.recharged(batch, jax.random.fold_in(state.key, state.step))
     if not networks.timed:  # one that sees the time is 0 where no step is left
         weights = jnp.where(batch.steps_left > 0, weights, 0.0)
 
@@ -103,7 +104,7 @@ def update_policy(
     estimator = config.gradient
     rows, pick, window = draws
     sampled, weights = choose(config, state, rows, pick)
-    sampled = networks.current(sampled, state.key, -1 - state.step)
+    sampled = networks.recharged(networks.current(sampled, state.key, -1 - state.step), None)
     fresh = estimator.next_states == "fresh"
     noise = window if fresh else state.store.noise(state.store.recent(window))
     samples = Sample(sampled.state, sampled.steps_left, noise, sampled.next_state)

@@ -172,6 +172,7 @@ class Moment:
             seconds=self.clock.seconds,
             compile_seconds=self.clock.compile_seconds,
             faults=planner.faults(self.seeds),
+            unkept=planner.unkept(self.seeds),
             ending=self.ending or "finished",
         )
 
@@ -219,8 +220,9 @@ def train(planner: Planner, hooks: Iterable[Hook] = (), *, seconds: float | None
         if moment.ending:
             break
     plan = moment.plan()
-    if plan.fault:
-        warn(plan.fault)
+    for sentence in (plan.fault, *plan.unkept):
+        if sentence:
+            warn(sentence)
     return plan
 
 

@@ -109,6 +109,26 @@ class Networks(eqx.Module):
         states, following = wide.relabelled(batch.state, batch.next_state, time, key)
         return eqx.tree_at(lambda b: (b.state, b.next_state), batch, (states, following))
 
+    def recharged(self, batch: Transition, key: Key[Array, ""] | None) -> Transition:
+        """Stored transitions at what costs are charged now, with as much broken as is usual, or
+        where a key is given with anything broken."""
+        wide, model = self.wide, self.problem.model
+        if wide is None or wide.charges is None:
+            return batch
+        time = self.time(batch.steps_left)
+        states = wide.rebroken(batch.state, time, key)
+
+        def again(s: Array, a: Array, moved: Array, time: Array) -> tuple[Array, Array]:
+            now = wide.at(time)
+            assert isinstance(now, Widened)
+            return now.rejoined(s, a, moved), model.at(time).reward(s, a, moved)
+
+        following, rewards = jax.vmap(again)(states, batch.action, batch.next_state, time)
+        rewards = jnp.where(batch.steps_left > 0, rewards, batch.reward)
+        return eqx.tree_at(
+            lambda b: (b.state, b.next_state, b.reward), batch, (states, following, rewards)
+        )
+
     @property
     def wide(self) -> Widened | None:
         """The wider model beyond the mean; None where that is all."""

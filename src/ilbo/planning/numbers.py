@@ -47,11 +47,12 @@ class Numbers(eqx.Module):
 
     @classmethod
     def of(cls, problem: Problem, config: ILBO) -> Numbers:
-        of_returns = objective_of(config.objective).of_returns  # where the return is discounted
+        of_returns = objective_of(config.objective).of_returns
         first, last = config.exploration, max(config.final_exploration, 1e-9)
         own = config.own_start
         if own is None:
-            own = 1.0 if problem.region_is_guessed or of_returns else 0.75
+            # Objectives and limits are of episodes from there.
+            own = 1.0 if problem.region_is_guessed or of_returns or problem.limits else 0.75
         discount = problem.discount
         if config.critic == "discounted":
             discount = min(discount, config.discount)

@@ -84,9 +84,9 @@ def _advance(
     test = make_test(trainer.problem, trainer.config.test_episodes)
     state, held, current = trainer.select(state, seed.held, test)
     current = current.astype(seed.best.dtype)
-    better = current > seed.best
+    better = trainer.is_better(held, current, seed.best_policy, seed.best)
     best_policy = jax.tree.map(lambda new, old: jnp.where(better, new, old), held, seed.best_policy)
-    best = jnp.maximum(seed.best, current)
+    best = jnp.where(better, current, seed.best)
     return SeedState(state, held, best_policy, best), metrics, current
 
 
@@ -262,6 +262,10 @@ class Planner:
     def faults(self, seeds: Seeds) -> list[str | None]:
         """Why each seed cannot go on; None where it can."""
         return [self.trainer.fault(seed.state) for seed in self.split(seeds)]
+
+    def unkept(self, seeds: Seeds) -> list[str | None]:
+        """A sentence for each seed whose policy does not keep the limits of the problem."""
+        return [self.trainer.unkept(seed.held) for seed in self.split(seeds)]
 
     def policies(self, seeds: Seeds) -> tuple[list[Policy], list[Policy]]:
         """The policies selected by now and those that tested best, one of each per seed."""

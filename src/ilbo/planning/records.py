@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ilbo.mdp.problem import Problem
@@ -88,6 +88,9 @@ class Plan:
     ending: str = "finished"
     """"finished"; "patience", "target" or "progress", which is what ended it early; "stopped" by
     Ctrl-C; or "fault"."""
+    unkept: list[str | None] = field(default_factory=list)
+    """What a seed's policy does not keep of the problem's limits, in a sentence with the least
+    found; None where it keeps them all."""
 
     @property
     def is_finished(self) -> bool:

@@ -73,6 +73,14 @@ class Trainer(eqx.Module):
         have no say in the choice.
         """
 
+    def is_better(self, held: Any, earned: Array, best: Any, most: Array) -> Array:
+        """Whether parameters that earned so much on a test come before the best tested so far."""
+        return earned > most
+
+    def unkept(self, held: Any) -> str | None:
+        """A sentence where the policy held does not keep what it is to keep."""
+        return None
+
     def lasting(self, episodes: float) -> Trainer:
         """The same for runs of another length, told as they go: schedules stretch, nothing else."""
         return self

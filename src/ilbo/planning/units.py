@@ -71,6 +71,9 @@ class InUnits(Model):
     def violations(self, state: State, action: Action) -> Int[Array, ""]:
         return self.model.violations(state, action)
 
+    def costs(self, state: State, action: Action, next_state: State) -> dict[str, Float[Array, ""]]:
+        return self.model.costs(state, action, next_state)
+
 
 def in_units(problem: Problem, unit: float) -> Problem:
     """The problem as training sees it; the problem itself where the unit is 1."""

@@ -102,7 +102,8 @@ def _place(seed: SeedState, parameters: Any) -> SeedState:
     """The seed, or several stacked, with the parameters wherever those of a policy stand."""
 
     def parts(seed: SeedState) -> tuple[Any, ...]:
-        return seed.state.policy, seed.state.slow_policy, seed.held, seed.best_policy
+        held, best = (getattr(part, "theta", part) for part in (seed.held, seed.best_policy))
+        return seed.state.policy, seed.state.slow_policy, held, best
 
     def like(leaf: Any, new: Any) -> Any:
         # A copy for each place: training uses up the arrays that it is given.

@@ -36,6 +36,8 @@ def section(entry: Entry, place: int, several: bool) -> str:
         pieces.append(parts.card("Against simple policies", _yardsticks(entry)))
     if any(evaluation.broken for evaluation in entry.evaluations):
         pieces.append(parts.card("Constraints broken", _broken(entry)))
+    if any(evaluation.limits for evaluation in entry.evaluations):
+        pieces.append(parts.card("Limits", _limits(entry)))
     if len(run.seeds) > 1 and entry.evaluations:
         pieces.append(parts.card("Seeds", _seeds(entry)))
     if not several:
@@ -107,6 +109,20 @@ def _broken(entry: Entry) -> str:
         for broken in evaluation.broken
     ]
     return parts.table(["seed", "constraint"], rows)
+
+
+def _limits(entry: Entry) -> str:
+    """How each policy keeps the limits of the problem, and what its episodes cost."""
+    pairs = list(zip(entry.run.seeds, entry.evaluations, strict=False))
+    kept = [[str(seed), parts.text(one.sentence)] for seed, e in pairs for one in e.limits]
+    spent = [
+        [str(seed), parts.text(one.cost), f"{number(one.mean)} {interval(*one.ci95)}"]
+        for seed, e in pairs
+        for one in e.costs
+    ]
+    return parts.table(["seed", "limit"], kept) + parts.table(
+        ["seed", "cost", "in an episode, 95 %"], spent, numeric=(2,)
+    )
 
 
 def _verdict(yardstick: Yardstick) -> str:

@@ -104,12 +104,14 @@ def read_critic(path: Path, trainer: ILBOTrainer, seed: int) -> tuple[Critic, fl
 
 def _identity(planner: Planner) -> dict[str, Any]:
     config = {**planner.config.to_dict(), "episodes": planner.episodes}
-    identity = {
+    identity: dict[str, Any] = {
         "problem": planner.problem.name,
         "digest": digest(planner.problem),
         "seeds": list(planner.seeds),
         "config": config,
     }
+    if planner.problem.limits:
+        identity["limits"] = [str(limit) for limit in planner.problem.limits]
     return json.loads(json.dumps(identity))  # lists for tuples, as a file has them
 
 

@@ -112,6 +112,7 @@ class RunFolder:
             name, instance = named or (source.reference if source else problem.name, None)
             arguments = [f"{k}={v}" for k, v in problem.origin.arguments]
             described = {"problem": name, "instance": instance, "arg": arguments or None}
+            described["keep"] = [str(limit) for limit in problem.limits] or None
             run_keys = {**described, "seed": seeds[0], "seeds": len(seeds), **(rules or {})}
             meta = {"format": FORMAT, "created": datetime.now(UTC).isoformat(timespec="seconds")}
             meta |= {**environment(), "problem": describe(problem)}

@@ -15,6 +15,7 @@ from ilbo.mdp.evaluate import Evaluation, evaluate
 from ilbo.mdp.objective import Mean, objective_of
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.simulate import PolicyFunction
+from ilbo.mdp.spending import Keeping, Spent
 from ilbo.mdp.yardstick import Yardstick, against, yardsticks
 from ilbo.planning.records import Plan
 
@@ -80,6 +81,23 @@ def _objective(plan: Plan, final: Sequence[Evaluation]) -> dict[str, Any]:
     return {"objective": str(objective), "objective_value": value}
 
 
+def spending(problem: Problem, final: Sequence[Evaluation]) -> dict[str, Any]:
+    """What the policies cost and how they keep the limits, where there are costs: a list for one
+    policy, or a list of them for several."""
+    found: dict[str, Any] = {}
+    for name, there in (("costs", final[0].costs), ("limits", problem.limits)):
+        if there:
+            each = [list(map(as_figures, getattr(e, name))) for e in final]
+            found[name] = each[0] if len(final) == 1 else each
+    return found
+
+
+def as_figures(figure: Spent | Keeping) -> dict[str, Any]:
+    """As JSON has it."""
+    kept = {"kept": figure.kept} if isinstance(figure, Keeping) else {}
+    return {**dataclasses.asdict(figure), **kept}
+
+
 def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation]) -> dict[str, Any]:
     """The result as one object: of one seed, or with a list for each figure of several.
 
@@ -114,6 +132,8 @@ def summary(plan: Plan, final: Sequence[Evaluation], best: Sequence[Evaluation])
         "test_episodes": final[0].episodes,
         "violations": float(np.mean([evaluation.violations for evaluation in final])),
         "cvar10": float(np.mean([evaluation.cvar(0.1) for evaluation in final])),
+        **spending(plan.problem, final),
+        **({"unkept": plan.unkept} if any(plan.unkept) else {}),
         "yardsticks": [dataclasses.asdict(y) for y in compare_fresh(plan.problem, final)],
         "seconds": round(plan.seconds, 2),
         "compile_seconds": round(plan.compile_seconds, 2),

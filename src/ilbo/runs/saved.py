@@ -59,7 +59,7 @@ class SavedRun:
     def problem(self, trust: bool = False) -> Problem:
         """The problem, built again; one in a Python file only where that may be run."""
         if self.source is None:
-            return rebuild(self.description)
+            return self.limited(rebuild(self.description))
         if not trust:
             raise refuse_to_run(self.path, self.source)
         return self.checked(self.source.load(self.path))
@@ -67,7 +67,12 @@ class SavedRun:
     def checked(self, problem: Problem) -> Problem:
         """The problem that a user gives for the run; raises where it cannot be that."""
         check_same(self.description, problem, f"The run {str(self.path)!r}")
-        return problem
+        return self.limited(problem)
+
+    def limited(self, problem: Problem) -> Problem:
+        """The problem with the limits of the run, whatever its own are."""
+        keep = self.run_keys.get("keep", ())
+        return problem if keep == [str(x) for x in problem.limits] else problem.with_limits(keep)
 
     def policies(self, problem: Problem, best: bool = False) -> list[Policy]:
         """The final policies (or those that tested best), one per seed."""

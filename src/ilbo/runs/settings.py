@@ -43,6 +43,7 @@ RUN_KEYS: dict[str, Any] = {
     "seeds": int,
     "preset": Preset,
     "arg": tuple[str, ...],
+    "keep": tuple[str, ...],
     "patience": int,
     "target": float,
     "further_from": int,

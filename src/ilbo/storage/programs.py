@@ -64,6 +64,7 @@ class Kept:
             "inputs": str(jax.tree.structure(eqx.filter(form.numbers, eqx.is_array))),
             "capacity": trainer.capacity,
             "unit": trainer.unit,
+            "limits": [limit.form for limit in trainer.problem.limits],
         }
         return cls(folder, {"problem": problem, "settings": settings, **_surroundings()})
 

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING
 from ilbo.lazy import on_first_use
 
 if TYPE_CHECKING:
+    from ilbo.theory.constrained import (
+        ConstrainedHistory,
+        iterate_constrained,
+        linear_program,
+        mixture,
+    )
     from ilbo.theory.discretisation import Discretised, discretise
     from ilbo.theory.dynamic import value_iteration
     from ilbo.theory.iteration import History, iterate, iterate_from_many
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Analysis",
     "Bound",
+    "ConstrainedHistory",
     "Discretised",
     "FiniteMDP",
     "History",
@@ -31,10 +38,13 @@ __all__ = [
     "discretise",
     "evaluate_bound",
     "iterate",
+    "iterate_constrained",
     "iterate_from_many",
+    "linear_program",
     "lowest_reward",
     "maximise_parameters",
     "maximise_table",
+    "mixture",
     "objective",
     "objective_of_logs",
     "table",
@@ -49,6 +59,12 @@ __getattr__ = on_first_use(
             "bound",
             "bound_gradient",
             "evaluate_bound",
+        ),
+        "constrained": (
+            "ConstrainedHistory",
+            "iterate_constrained",
+            "linear_program",
+            "mixture",
         ),
         "discretisation": (
             "Discretised",

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int
 from scipy.optimize import minimize
 
-from ilbo.theory.minoriser import Bound
+from ilbo.theory.minoriser import Bound, Together
 from ilbo.theory.precision import Doubles, in_float64
 
 Parametric = Callable[[Any, Any], Any]
@@ -40,7 +40,7 @@ class Linear(eqx.Module):
 
 @in_float64
 @eqx.filter_jit
-def maximise_table(j_hat: Bound) -> Float[Array, "n k"]:
+def maximise_table(j_hat: Bound | Together) -> Float[Array, "n k"]:
     """argmax_μ Ĵ over tables μ [n, k], which is one small problem per state.
 
     Each state starts from the best of μ^m(s) and `PROBES` actions spread over its bounds, and

@@ -191,12 +191,12 @@ def lowest_reward(mdp: FiniteMDP, points: int = 33) -> float:
     The bounds are on the grid, so this is exact for rewards concave in the action; for others it is
     as good as the grid is fine.
     """
-    return float(_rewards(mdp, action_grid(mdp, points)).min())
+    return float(rewards(mdp, action_grid(mdp, points)).min())
 
 
 @in_float64
 @eqx.filter_jit
-def _rewards(mdp: FiniteMDP, actions: Float[Array, "grid n k"]) -> Float[Array, "grid n"]:
+def rewards(mdp: FiniteMDP, actions: Float[Array, "grid n k"]) -> Float[Array, "grid n"]:
     s = jnp.arange(mdp.states)
     return jax.vmap(jax.vmap(mdp.r), (None, 0))(s, actions)
 

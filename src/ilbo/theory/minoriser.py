@@ -73,6 +73,33 @@ class Bound(eqx.Module):
         return jnp.sum(jax.vmap(self.at_state)(jnp.arange(self.mdp.states), jnp.asarray(mu, float)))
 
 
+class Together(eqx.Module):
+    """Σ w Ĵ of several objectives that share T and μ^m: what `maximise_table` takes of a bound."""
+
+    bounds: tuple[Bound, ...]
+    weights: Float64[Doubles, " bounds"]
+
+    @property
+    def mdp(self) -> FiniteMDP:
+        return self.bounds[0].mdp
+
+    @property
+    def at_m(self) -> Analysis:
+        return self.bounds[0].at_m
+
+    @property
+    def dJ_domega(self) -> Float64[Doubles, " n"]:
+        return sum(w * b.dJ_domega for w, b in zip(self.weights, self.bounds, strict=True))
+
+    @property
+    def dJ_dphi(self) -> Float64[Doubles, "n n"]:
+        return sum(w * b.dJ_dphi for w, b in zip(self.weights, self.bounds, strict=True))
+
+    def at_state(self, s: Int[Array, ""], a: Float[Array, " k"]) -> Float[Array, ""]:
+        parts = zip(self.weights, self.bounds, strict=True)
+        return sum(w * b.at_state(s, a) for w, b in parts)
+
+
 def bound(mdp: FiniteMDP, mu_m: Any, shift: float = 0.0) -> Bound:
     """The minoriser of J at μ^m [n, k], for rewards r + shift ≥ 0.
 
