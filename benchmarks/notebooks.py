@@ -9,6 +9,7 @@ otherwise.
 
 import argparse
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,22 @@ def executed(path: Path) -> Any:
         client.execute()
     for cell in made:  # a line on stderr says that something is compiled
         if cell.cell_type == "code":
-            cell.outputs = [out for out in cell.outputs if out.get("name") != "stderr"]
+            cell.outputs = _joined(out for out in cell.outputs if out.get("name") != "stderr")
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
     }
     return notebook
+
+
+def _joined(outputs: Iterable[Any]) -> list[Any]:
+    """Neighbours on standard output as one: how they come apart hangs on the clock."""
+    found: list[Any] = []
+    for out in outputs:
+        if found and out.output_type == found[-1].output_type == "stream":
+            found[-1].text += out.text
+        else:
+            found.append(out)
+    return found
 
 
 def main() -> None:

@@ -19,6 +19,14 @@ settings.load_profile("ilbo")
 os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)  # before JAX reads it
 
 
+def pytest_configure(config):
+    """The quick tests spend most of their time on compiling what runs for moments: LLVM optimises
+    nothing there. With the slow ones, and in processes that set their own flags, it does."""
+    if config.option.markexpr == "not slow":
+        flags = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_optimization_level=0".strip()
+
+
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as of a job in the background of a script
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

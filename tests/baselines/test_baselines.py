@@ -144,6 +144,7 @@ def test_a_seed_gives_the_same_alone_and_among_others(tiny_plan):
     assert [r.current for r in alone.history[0]] == [r.current for r in tiny_plan.history[1]]
 
 
+@pytest.mark.slow
 def test_vectorised_seeds_agree_with_single_ones(tiny_plan):
     planner = Planner(ThroughTimeTrainer.of(walk(), TINY), (0, 1), TINY.episodes, vectorise=True)
     seeds = planner.start()

@@ -111,9 +111,8 @@ class DeadZone(tiny_runs.Drift):
         return state - jnp.maximum(action - 0.2, 0.0) + 0.01 * noise
 
 
-@pytest.mark.parametrize(
-    ("share", "learns"), [(0.5, True), pytest.param(0.0, False, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "learns"), [(0.5, True), (0.0, False)])
 def test_a_policy_in_a_dead_zone_learns_by_the_critics_slope(share, learns):
     config = dataclasses.replace(
         tiny_runs.CONFIG, critic_share=share, layers=(32,), critic_store=4000, policy_store=400,

@@ -124,7 +124,9 @@ def test_densities_agree_to_the_fifth_decimal():
     assert max(worst.values()) < 1e-5
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n != QUICK[0] else n for n in QUICK]
+)
 def test_our_evaluation_agrees_with_pyrddlgyms_own(name, compiled):
     problem, policy = compiled(name), ilbo.make(name).model.heuristic
     ours = ilbo.evaluate(problem, policy, 0, episodes=200)
