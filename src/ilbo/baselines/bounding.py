@@ -131,7 +131,7 @@ def bound(
     chosen = _choose(_rivals(problem, policy, value, start), plain.mean(), keys[3], steps)
     found, last_gain = chosen.gaps(keys[4], count, steps, rounds)
     returns = plain
-    if value is not None:  # charges by draws, which have no error in the mean, as a quadrature has
+    if value is not None:
         most = MOST_DRAWS // (problem.horizon * problem.exact.law.size)
         draws = int(np.clip(most, DRAWS, 256)) // 2 * 2  # in pairs
         by_draws = charged(problem, value, start, draws)

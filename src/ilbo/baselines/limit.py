@@ -3,9 +3,10 @@
 For each drawn sequence of noise, the best sequence of actions given that noise. Its mean bounds the
 value of every policy from above, since a policy does not see future noise (an information
 relaxation). The optimum is found by gradient ascent from policies and random plans, then by rounds
-of random search, which sees the steps of a reward that its gradient does not, and further ascent.
-Where these stop short of the optimum, the limit is too low: `last_gain` says how much the last
-rounds still found, and policies given as starts are never above it on their own noise.
+of random search, which sees the steps of a reward that its gradient does not, and further ascent;
+and by ascent on what is added to the actions of the given policies while these react. Where all of
+these stop short of the optimum, the limit is too low: `last_gain` says how much the last rounds
+still found, and policies given as starts are never above it on their own noise.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from ilbo.errors import UserError
 from ilbo.mdp.bounds import bounds_at, within
 from ilbo.mdp.device import on_accelerator
 from ilbo.mdp.model import Model
+from ilbo.mdp.outside import NumpyPolicy, is_timed
 from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Action, State
-from ilbo.mdp.simulate import PolicyFunction, Trajectories, as_key, discounted_sum, roll
+from ilbo.mdp.simulate import PolicyFunction, Trajectories, as_key, discounted_sum, roll, step
 from ilbo.mdp.uncertain import check_known
 
 RANDOM_STARTS = 2
@@ -94,8 +96,7 @@ def hindsight(
     state = problem.initial_state if start is None else problem.check_start(start)
     noise = evaluation_noise(problem, as_key(key), episodes)
     alone = [p for p in policies if not getattr(p, "sees_return", False)]
-    every = [*reference_policies(problem), *alone]
-    solve = partial(_solve, problem, every, state, steps, rounds)
+    solve = partial(_solve, problem, reference_policies(problem), alone, state, steps, rounds)
     random_key = jax.random.fold_in(as_key(key), 1)
     size = WIDE_BLOCK if on_accelerator() else BLOCK
     blocks = [
@@ -115,6 +116,7 @@ def hindsight(
 
 def _solve(
     problem: Problem,
+    reference: Sequence[PolicyFunction],
     policies: Sequence[PolicyFunction],
     start: State,
     steps: int,
@@ -124,14 +126,18 @@ def _solve(
 ) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, "e horizon m"], float]:
     """Best returns, their actions, and the sum of what the last rounds gained."""
     shape = (RANDOM_STARTS, len(noise), problem.horizon, problem.action_size)
-    paths = [_along(problem, policy, noise, start) for policy in policies]
+    paths = [_along(problem, policy, noise, start) for policy in [*reference, *policies]]
     guesses = jnp.stack([plan for plan, _, _ in paths])
     guesses = jnp.concatenate([guesses, jax.random.uniform(key, shape)])
+    # Plans do not look: rounding may cost them what a policy earns, and more near it.
+    reacting = [(earned, taken) for _, earned, taken in paths]
+    reacting += [_near(problem, p, noise, start, steps) for p in policies if _differentiable(p)]
+    floor = jnp.max(jnp.stack([earned for earned, _ in reacting]), axis=0)
     best, plans = _ascend(problem, guesses, jnp.ones(len(guesses)), noise, start, steps)
     rates = jnp.full(1 + RANDOM_STARTS, 1.0).at[0].set(POLISH)
     gains: list[float] = []
     for number in range(rounds):
-        before = best
+        before = jnp.maximum(best, floor)
         search_key, random_key = jax.random.split(jax.random.fold_in(key, number))
         for part in jax.random.split(search_key, PROPOSALS // AT_ONCE):
             searched = best
@@ -143,13 +149,12 @@ def _solve(
         found, climbed = _ascend(problem, guesses, rates, noise, start, max(1, steps // 2))
         plans = jnp.where((found > best)[:, None, None], climbed, plans)
         best = jnp.maximum(found, best)
-        gains.append(float(jnp.sum(best - before)))
+        gains.append(float(jnp.sum(jnp.maximum(best, floor) - before)))
         small = CONVERGED * float(jnp.sum(jnp.abs(best)))
         if len(gains) >= PATIENCE and max(gains[-PATIENCE:]) <= small:
             break
     returns, actions = _play(problem, plans, noise, start)
-    # Rounding may cost a plan what its policy earned: then the policy's own actions stand.
-    for _, earned, taken in paths:
+    for earned, taken in reacting:
         actions = jnp.where((earned > returns)[:, None, None], taken, actions)
         returns = jnp.maximum(earned, returns)
     return np.asarray(returns, np.float64), np.asarray(actions), sum(gains[-PATIENCE:])
@@ -177,6 +182,67 @@ def _along(
     low, high = bounds_at(problem.exact, path.states[:, :-1], jnp.arange(problem.horizon))
     plan = fractions(path.actions, low, high)
     return plan, discounted_sum(problem, path.rewards), path.actions
+
+
+def _differentiable(policy: PolicyFunction) -> bool:
+    return not (getattr(policy, "stochastic", False) or isinstance(policy, NumpyPolicy))
+
+
+@eqx.filter_jit
+def _near(
+    problem: Problem,
+    policy: PolicyFunction,
+    noise: Float[Array, "e horizon k"],
+    start: State,
+    steps: int,
+) -> tuple[Float[Array, " e"], Float[Array, "e horizon m"]]:
+    """Best returns near a policy, and their actions: ascent on what is added to its actions, as
+    shares of their range, while it reacts. A system that leaves its course is kept on it so."""
+    optimizer = optax.adam(optax.cosine_decay_schedule(POLISH * RATE, steps), eps=1e-12)
+
+    def episode(
+        model: Model, added: Float[Array, "horizon m"], xis: Float[Array, "horizon k"]
+    ) -> tuple[Array, Array, Array]:
+        def one(carry: tuple[Array, Array], inputs: tuple[Array, Array, Array]) -> Any:
+            (state, alive), (more, xi, time) = carry, inputs
+            now = model.at(time)
+            low, high = now.bounds(state)
+            own = policy(state, time) if is_timed(policy) else policy(state)
+            own, size = jnp.clip(own, low, high), within(low, high, 1.0) - within(low, high, 0.0)
+            action = jnp.clip(own + more * size, low, high)
+            # What the bounds cut off is not added again.
+            kept = jnp.where(size > 0, (action - own) / jnp.where(size > 0, size, 1.0), 0.0)
+            moved, reward, still = step(now, state, action, xi, alive)
+            return (moved, still), (reward, action, kept)
+
+        carry = (start, ~model.terminal(start))
+        return jax.lax.scan(one, carry, (added, xis, jnp.arange(len(added))))[1]
+
+    def total(added: Float[Array, "e horizon m"]) -> tuple[Array, tuple[Array, Array]]:
+        rewards, _, kept = jax.vmap(partial(episode, problem.model))(added, noise)
+        returns = discounted_sum(problem, rewards)
+        return jnp.sum(returns), (returns, kept)
+
+    relaxed = problem.exact is not problem.model
+
+    def climb(carry: tuple[Array, optax.OptState, Array, Array], _: None) -> tuple[Any, None]:
+        added, state, best, best_added = carry
+        (_, (returns, kept)), gradient = jax.value_and_grad(total, has_aux=True)(added)
+        if relaxed:
+            rewards = jax.vmap(partial(episode, problem.exact))(added, noise)[0]
+            returns = discounted_sum(problem, rewards)
+        better = returns > best
+        best_added = jnp.where(better[:, None, None], added, best_added)
+        best = jnp.where(better, returns, best)
+        usable = jnp.all(jnp.isfinite(gradient), axis=(-2, -1), keepdims=True)
+        updates, state = optimizer.update(jnp.where(usable, -gradient, 0.0), state)
+        return (kept + updates, state, best, best_added), None
+
+    nothing = jnp.zeros((*noise.shape[:2], problem.action_size))
+    carry = (nothing, optimizer.init(nothing), jnp.full(len(noise), -jnp.inf), nothing)
+    (_, _, _, best), _ = jax.lax.scan(climb, carry, length=steps + 1)
+    rewards, actions, _ = jax.vmap(partial(episode, problem.exact))(best, noise)
+    return discounted_sum(problem, rewards), actions
 
 
 def _act(fraction: Action, low: Action, high: Action) -> Action:

@@ -37,8 +37,8 @@ Value = Callable[[State, Int[Array, ""]], Float[Array, ""]]
 
 NODES = 64
 """Most points of a quadrature; where it would have more, the expectation is over draws."""
-DRAWS = 32
-"""Of noise, for that expectation."""
+DRAWS, MORE_DRAWS, FEW_COMPONENTS = 32, 64, 3
+"""Of noise, for that expectation; more where the noise has no more than so many components."""
 EPISODES = 4096
 """States that `fit_value` fits for each number of steps left."""
 REACH = 0.1
@@ -63,8 +63,9 @@ def penalised_hindsight(
         value: V(state [n], steps left): what can still be earned, as a pure function. Any function
             gives a bound; near the optimal one it is tight.
         key, episodes, start, steps, rounds, policies: As in `hindsight`, on the same noise.
-        draws: Of noise, for the expectation of each step. If None, a quadrature, or 32 draws where
-            the law has too many components for one.
+        draws: Of noise, for the expectation of each step, which are known to the plan as well. If
+            None, the exact sum where the noise has few values, else 64 where it has few components
+            and 32 where it has more. A quadrature would not do: a plan can live off its error.
     """
     own = [Narrow(policy) for policy in policies]
     return hindsight(charged(problem, value, start, draws), key, episodes, None, steps, rounds, own)
@@ -74,7 +75,8 @@ def charged(problem: Problem, value: Value, start: Any = None, draws: int | None
     """The problem with each step charged for what its noise was worth (`Penalised`); the arguments
     are those of `penalised_hindsight`."""
     model = problem.exact
-    nodes, weights = expectation(model.law) if draws is None else (None, None)
+    nodes, weights = expectation(model.law) if model.law.discrete.all() else (None, None)
+    count = draws or (MORE_DRAWS if model.law.size <= FEW_COMPONENTS else DRAWS)
     kind = Penalised
     if type(model).heuristic is not Model.heuristic:
         kind = PenalisedWithHeuristic
@@ -83,7 +85,7 @@ def charged(problem: Problem, value: Value, start: Any = None, draws: int | None
         value,
         problem.horizon,
         problem.discount,
-        Redrawn(model.law, 0 if nodes is not None else draws or DRAWS),
+        Redrawn(model.law, 0 if nodes is not None else count),
         nodes,
         weights,
     )
