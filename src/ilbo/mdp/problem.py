@@ -18,6 +18,14 @@ from ilbo.errors import UserError, whole
 from ilbo.forks import check_not_forked
 from ilbo.mdp import indexes, sampling
 from ilbo.mdp.device import check_device
+from ilbo.mdp.given import (
+    box_of,
+    check_shapes,
+    labels_of,
+    like,
+    no_model,
+    vector_of,
+)
 from ilbo.mdp.laws.law import Law
 from ilbo.mdp.limits import Limit, limits_of
 from ilbo.mdp.model import Model
@@ -101,8 +109,8 @@ class Problem(eqx.Module):
         check_device()
         for given, what in ((model, "model"), (model if exact is None else exact, "exact model")):
             if not isinstance(given, Model):
-                raise UserError(f"Problem {name!r}: the {what} is {_no_model(given)}.")
-        start = _vector(initial_state, name)
+                raise UserError(f"Problem {name!r}: the {what} is {no_model(given)}.")
+        start = vector_of(initial_state, name)
         if start.ndim != 1:
             raise UserError(
                 f"Problem {name!r}: the initial state must be a vector, got shape {start.shape}."
@@ -113,8 +121,8 @@ class Problem(eqx.Module):
         self.exact = model if exact is None else exact
         self.name = name
         self.initial_state = start
-        self.region = _box(region, start.shape, name, "region")
-        self.domain = _box(domain, start.shape, name, "domain")
+        self.region = box_of(region, start.shape, name, "region")
+        self.domain = box_of(domain, start.shape, name, "domain")
         self.horizon = whole(horizon, f"Problem {name!r}: the horizon")
         try:
             self.discount = float(discount)
@@ -127,16 +135,16 @@ class Problem(eqx.Module):
             raise UserError(f"Problem {name!r}: the horizon must be at most {LONGEST:,}.")
         if not 0 < self.discount <= 1:
             raise UserError(f"Problem {name!r}: the discount must be in (0, 1], got {discount}.")
-        actions, costs = _check_shapes(model, start, name)
+        actions, costs = check_shapes(model, start, name)
         self.limits = limits_of(limits, costs, name)
         self.uncertain = None
         if uncertain is not None:
             _make_uncertain(self, uncertain, uncertain_is_seen)
         n, m = start.size, actions
-        self.state_names = _labels(state_names, name, "state_names", n) or _numbered("s", n)
-        self.action_names = _labels(action_names, name, "action_names", m) or _numbered("a", m)
-        self.state_units = _labels(state_units, name, "state_units", n) or ("",) * n
-        self.action_units = _labels(action_units, name, "action_units", m) or ("",) * m
+        self.state_names = labels_of(state_names, name, "state_names", n) or _numbered("s", n)
+        self.action_names = labels_of(action_names, name, "action_names", m) or _numbered("a", m)
+        self.state_units = labels_of(state_units, name, "state_units", n) or ("",) * n
+        self.action_units = labels_of(action_units, name, "action_units", m) or ("",) * m
         if origin.kind == "python":
             _check_numbers(self)
         else:
@@ -165,7 +173,7 @@ class Problem(eqx.Module):
             for name, value in values.items():
                 known = model.parameters()
                 check_parameter(known, name, f"Problem {self.name!r}: the model")
-                shaped[name] = _like(known[name], value, f"Problem {self.name!r}: {name!r}")
+                shaped[name] = like(known[name], value, f"Problem {self.name!r}: {name!r}")
             models.append(model.with_parameters(shaped))
         problem = jax.tree.map(lambda leaf: leaf, self)
         for name, value in (
@@ -194,7 +202,7 @@ class Problem(eqx.Module):
         """What the costs of its model are called."""
         if type(self.model).costs is Model.costs:
             return ()
-        return _check_shapes(self.model, self.initial_state, self.name)[1]
+        return check_shapes(self.model, self.initial_state, self.name)[1]
 
     @property
     def sees_time(self) -> bool:
@@ -251,21 +259,6 @@ def _make_uncertain(problem: Problem, laws: Any, seen: bool) -> None:
     object.__setattr__(problem, "uncertain", found)
 
 
-def _like(known: Any, value: Any, what: str) -> Any:
-    """A value in the place of another one, of its kind and shape."""
-    try:
-        found = np.asarray(value, np.float32)
-    except (TypeError, ValueError):
-        raise UserError(f"{what} must be a number, or as many as it has, not {value!r}.") from None
-    if found.shape not in ((), np.shape(known)) or not np.isfinite(found).all():
-        raise UserError(
-            f"{what} must be a number, or {np.size(known)} of them, that are finite, not {value!r}."
-        )
-    if isinstance(known, float):
-        return float(np.asarray(value, float))
-    return jnp.asarray(np.broadcast_to(found, np.shape(known)))
-
-
 def fingerprint(problem: Problem) -> str:
     """A digest of all that the problem holds: arrays, names, figures, and the types of its parts.
 
@@ -302,150 +295,6 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield value.encode()
     elif value is not None:  # what is compiled from RDDL: it is itself, and nothing else is
         yield str(id(value)).encode()
-
-
-def _no_model(given: Any) -> str:
-    if isinstance(given, type) and issubclass(given, Model):
-        return f"the class {given.__name__} itself: give an object, {given.__name__}()"
-    return f"{given!r}, which is no `ilbo.Model`"
-
-
-def _vector(given: Any, name: str) -> Array:
-    try:
-        with np.errstate(over="ignore"):  # what is too large for 32 bits is told of below
-            return jnp.asarray(np.asarray(given, np.float32))
-    except (TypeError, ValueError):
-        raise UserError(
-            f"Problem {name!r}: the initial state {given!r} is not a list of numbers."
-        ) from None
-    except RuntimeError as error:  # the first number that JAX sees
-        raise UserError(
-            f"JAX cannot start: {str(error).splitlines()[0]} Where JAX_PLATFORMS or a driver asks "
-            "for a device that is not there, leave the variable out."
-        ) from error
-
-
-def _labels(given: Sequence[str] | None, name: str, what: str, size: int) -> tuple[str, ...]:
-    """Names or units as a tuple; empty where none are given."""
-    if isinstance(given, str):
-        raise UserError(
-            f"Problem {name!r}: {what} is the text {given!r}; it must be a list of {size}, such as "
-            f"{[given] if size == 1 else ['...', '...']}."
-        )
-    labels = tuple(given or ())
-    for label in labels:
-        if not isinstance(label, str):
-            raise UserError(f"Problem {name!r}: {what} holds {label!r}, which is no text.")
-    if labels and len(labels) != size:
-        raise UserError(f"Problem {name!r}: {what} has {len(labels)} entries, not {size}.")
-    return labels
-
-
-def _box(box: Any, shape: tuple[int, ...], name: str, what: str) -> tuple[State, State]:
-    try:  # in NumPy, where a small operation need not be compiled first
-        low, high = (np.broadcast_to(np.asarray(b, np.float32), shape) for b in box)
-    except (TypeError, ValueError):
-        raise UserError(
-            f"Problem {name!r}: the {what} must be a pair (low, high) of {shape[0]} numbers each, "
-            f"or of one number for all; it is {box!r}."
-        ) from None
-    if np.any(low > high):
-        raise UserError(f"Problem {name!r}: the {what}'s low lies above its high.")
-    if np.isnan([low, high]).any() or (what == "region" and np.isinf([low, high]).any()):
-        raise UserError(f"Problem {name!r}: the {what} has a number that is not finite.")
-    return jnp.asarray(low), jnp.asarray(high)
-
-
-def _check_shapes(model: Model, state: State, name: str) -> tuple[int, tuple[str, ...]]:
-    """Traces the model once; returns the number of action components and the names of the costs, or
-    says what disagrees."""
-    if not isinstance(getattr(model, "law", None), Law):
-        raise UserError(
-            f"Problem {name!r}: the model's `law` must be a law of noise, "
-            f"for example `law = ilbo.Gaussian({state.size})`."
-        )
-
-    def step(key: Key[Array, ""], time: Array, state: State) -> tuple[Array, ...]:
-        now = model.at(time)
-        low, high = now.bounds(state)
-        low, high = _array(low, "bounds", name), _array(high, "bounds", name)
-        action = jnp.where(jnp.isfinite(low), low, jnp.where(jnp.isfinite(high), high, 0.0))
-        next_state = now.transition(state, action, model.noise(key))
-        next_state = _array(next_state, "transition", name)
-        costs.update(_costs(now.costs(state, action, next_state), name))
-        return low, high, next_state, jnp.asarray(now.reward(state, action, next_state))
-
-    costs: dict[str, Array] = {}
-
-    try:
-        low, high, next_state, reward = jax.eval_shape(
-            step,
-            jax.eval_shape(lambda: jax.random.key(0)),
-            jax.ShapeDtypeStruct((), jnp.int32),
-            state,
-        )
-    except UserError:
-        raise
-    except (
-        jax.errors.TracerArrayConversionError,
-        jax.errors.TracerIntegerConversionError,
-    ) as error:
-        raise UserError(
-            f"Problem {name!r}: the model takes a number that is not known when it is compiled, "
-            "such as the time or the state, as an index of a list or of a NumPy array, or gives it "
-            "to a function of NumPy's: use `ilbo.series(values)`, or arrays and functions of "
-            "jax.numpy."
-        ) from error
-    except (TypeError, ValueError, IndexError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(
-            f"Problem {name!r}: the model fails on a state of size {state.size}: {reason}"
-        ) from error
-    if low.ndim != 1 or low.shape != high.shape:
-        raise UserError(
-            f"Problem {name!r}: bounds must return two vectors of one size, "
-            f"got shapes {low.shape} and {high.shape}."
-        )
-    if next_state.shape != state.shape:
-        raise UserError(
-            f"Problem {name!r}: transition returns shape {next_state.shape}, "
-            f"but the state has shape {state.shape}."
-        )
-    if reward.shape != ():
-        raise UserError(f"Problem {name!r}: reward must be a scalar, got shape {reward.shape}.")
-    if not jnp.issubdtype(next_state.dtype, jnp.floating):
-        raise UserError(
-            f"Problem {name!r}: transition returns the type {next_state.dtype}: planning "
-            "differentiates it, so it must return real numbers, such as by `.astype(float)`."
-        )
-    if jnp.issubdtype(reward.dtype, jnp.complexfloating):
-        raise UserError(f"Problem {name!r}: reward returns a complex number; it must be real.")
-    return low.shape[0], tuple(costs)
-
-
-def _costs(given: Any, name: str) -> dict[str, Array]:
-    if not isinstance(given, Mapping) or not all(isinstance(cost, str) for cost in given):
-        raise UserError(
-            f"Problem {name!r}: costs must return a dict from names to scalars, such as "
-            f'{{"energy": jnp.sum(action)}}, not a {type(given).__name__}.'
-        )
-    for cost, value in given.items():
-        if jnp.shape(value) != ():
-            raise UserError(
-                f"Problem {name!r}: the cost {cost!r} must be a scalar, got shape "
-                f"{jnp.shape(value)}; take the sum or the largest of its components."
-            )
-    return {cost: jnp.asarray(value) for cost, value in given.items()}
-
-
-def _array(given: Any, what: str, name: str) -> Array:
-    """Lists are no arrays where the model is called later: `[1.0] ** 2` is an error."""
-    if isinstance(given, list | tuple):
-        raise UserError(
-            f"Problem {name!r}: {what} gives a {type(given).__name__} where an array is needed: "
-            "use jnp.array([...])."
-        )
-    return jnp.asarray(given)
 
 
 def _check_numbers(problem: Problem) -> None:
