@@ -4,7 +4,17 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linear_quadratic import LinearQuadratic, closed_form, linear_quadratic
+from linear_quadratic import (
+    DISCOUNT,
+    DRIFT,
+    PRICE,
+    PUSH,
+    SPREAD,
+    START,
+    LinearQuadratic,
+    closed_form,
+    linear_quadratic,
+)
 from scipy.stats import lognorm, norm
 
 import ilbo
@@ -38,10 +48,14 @@ def test_bound_of_a_poor_policy_lies_above_the_optimum():
     found = bound(linear_quadratic(), Feedback(0.3), 1, 8, **FEW)
     assert found.policy_mean < optimum - 0.05 * abs(optimum)
     assert found.mean > optimum - 3 * found.standard_error
+    cost = constant = 0.0
+    for _ in range(40):
+        constant = DISCOUNT * (constant + cost * SPREAD**2)
+        cost = 1 + PRICE * 0.3**2 + DISCOUNT * (DRIFT - 0.3 * PUSH) ** 2 * cost
     plain = earned(linear_quadratic(), Feedback(0.3), 2, 2048)
     error = plain.std(ddof=1) / 2048**0.5
-    assert found.standard_error < error / 3  # the charges take the noise out
-    assert abs(found.policy_mean - plain.mean()) < 4 * error
+    known = -cost * START**2 - constant
+    assert abs(found.policy_mean - known) < error  # charges take most of the noise out
 
 
 class Coin(ilbo.Model):

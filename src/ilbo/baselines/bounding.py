@@ -36,8 +36,9 @@ PILOT = 8
 FEW_DRAWS = 4
 """For the expectation in a charge, where they may be enough: two pairs of opposite draws are, where
 the value is quadratic, and cost an eighth."""
-ENOUGH = 1e-3
-"""Charges that leave a gap of less than this share of the mean need no others beside them."""
+ENOUGH, BETTER = 0.01, 0.9
+"""Charges that leave a gap of less than this share of the mean need no others beside them; others
+must leave less than this share of their gap."""
 EARNED = 2048
 """Episodes that the policy's mean is taken on."""
 MOST_DRAWS = 2**14
@@ -172,21 +173,23 @@ class Charges:
 def _rivals(
     problem: Problem, policy: PolicyFunction, value: Value | None, start: Any
 ) -> list[Charges]:
-    """What may be charged; what costs least to try, and is the tightest where it does, first."""
+    """What may be charged; what costs most to try comes last."""
     none = Charges(problem, policy, None, start)
     if value is None:
         return [none]
-    draws = [FEW_DRAWS, None] if problem.exact.law.gaussian.all() else [None]
     own = Narrow(policy)
-    return [*(Charges(charged(problem, value, start, d), own, value) for d in draws), none]
+    few, many = (Charges(charged(problem, value, start, d), own, value) for d in (FEW_DRAWS, None))
+    return [few, none, many] if problem.exact.law.gaussian.all() else [none, many]
 
 
 def _choose(rivals: Sequence[Charges], mean: float, key: Any, steps: int) -> Charges:
-    """The tightest, by a pilot, or the first that is tight enough."""
+    """The surest to be tight, by a pilot: mean and two standard errors of the gap are the least. Or
+    the first that is tight enough."""
     best, least = rivals[0], np.inf
     for rival in rivals if len(rivals) > 1 else ():
-        gap = float(rival.gaps(key, PILOT, steps, 0)[0].mean())
-        best, least = (rival, gap) if gap < least else (best, least)
+        gaps, _ = rival.gaps(key, PILOT, steps, 0)
+        gap = float(gaps.mean() + 2 * np.sqrt(_squared_error(gaps)))
+        best, least = (rival, gap) if gap < BETTER * least else (best, least)
         if least <= ENOUGH * abs(mean):
             break
     return best
