@@ -372,7 +372,8 @@ def _check_shapes(model: Model, state: State, name: str) -> tuple[int, tuple[str
         action = jnp.where(jnp.isfinite(low), low, jnp.where(jnp.isfinite(high), high, 0.0))
         next_state = now.transition(state, action, model.noise(key))
         next_state = _array(next_state, "transition", name)
-        costs.update(_costs(now.costs(state, action, next_state), name))
+        if type(model).costs is not Model.costs:
+            costs.update(_costs(now.costs(state, action, next_state), name))
         return low, high, next_state, jnp.asarray(now.reward(state, action, next_state))
 
     costs: dict[str, Array] = {}
