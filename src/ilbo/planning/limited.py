@@ -35,8 +35,9 @@ interval of an evaluation on as many fresh episodes will most likely keep it too
 BEGIN = 0.1
 """Share of training before which costs are charged nothing: what an untrained policy breaks tells
 nothing."""
-FIRST = 0.3
-"""First λ, in units of how the spread of returns compares with that of costs."""
+FIRST = 0.03
+"""First λ, in units of how the spread of returns compares with that of costs: low, because both are
+those of a policy that has hardly learnt yet."""
 LOWEST, HIGHEST = -7.0, 14.0
 """Of ln λ in these units; at the lowest nothing is charged."""
 SLOWEST, FASTEST = 0.05, 1.5

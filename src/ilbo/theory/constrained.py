@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int
-from scipy.optimize import linprog, minimize
+from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from ilbo.errors import UserError
@@ -27,21 +28,25 @@ from ilbo.theory.maximise import maximise_table
 from ilbo.theory.mdp import FiniteMDP, action_grid, model_under, rewards
 from ilbo.theory.minoriser import Bound, Together, bound
 
-POINTS = 9
+EDGE = 12.0
+"""Largest logarithm of a share against another: what is never taken has e⁻¹² of it."""
+POINTS = 5
 """Of the grid of actions on which the highest cost is looked for."""
 ROOM = 0.1
 """How far above the highest cost its top is put, in units of its range, so that c̄ is not 0."""
 MOST = 1e4
 """Largest multiplier, in units of how J compares with the cost: where it is reached, no policy
 near keeps the limit, and what is climbed is the cost."""
+CLOSE = 1e-9
+"""What may be to spare of a limit whose multiplier is not 0, in units of its size."""
+SWEEPS = 30
 KEPT = 1e-6
 """By how much of its size a limit may be broken, for rounding."""
 
 
 def shares(a: Float[Array, " k"]) -> Float[Array, " choices"]:
-    """The shares of k + 1 choices from k numbers in [0, 1]: each takes its part of what is left."""
-    left = jnp.cumprod(1 - a)
-    return jnp.append(a, 1.0) * jnp.append(1.0, left)
+    """The shares of k + 1 choices, from logarithms of what k of them have against the last."""
+    return jax.nn.softmax(jnp.append(a, 0.0))
 
 
 class MixedT(eqx.Module):
@@ -64,10 +69,10 @@ class Mixed(eqx.Module):
 
 def mixture(T: Any, r: Any, b0: Any, gamma: float) -> FiniteMDP:
     """The MDP with finitely many choices in each state, T [n, choices, n] and r [n, choices], whose
-    actions are the shares in which they are taken: with limits, the best policy may mix."""
+    actions say in which shares they are taken: with limits, the best policy may mix."""
     T, r = np.asarray(T, np.float64), np.asarray(r, np.float64)
     k = r.shape[1] - 1
-    return FiniteMDP(MixedT(T), Mixed(r), b0, (np.zeros(k), np.ones(k)), gamma)
+    return FiniteMDP(MixedT(T), Mixed(r), b0, (np.full(k, -EDGE), np.full(k, EDGE)), gamma)
 
 
 class Below(eqx.Module):
@@ -139,7 +144,7 @@ def iterate_constrained(
         spent.append(tops * total - np.array([float(b.at_m.J) for b in bounds[1:]]))
         if converged or len(lams) == max_iterations:
             break
-        mu, lam = _best(bounds, needed, lam)
+        mu, lam = _best(bounds, needed, lam.copy())
         converged = float(np.abs(mu - mus[-1]).max()) <= tolerance
         mus.append(mu)
         lams.append(lam)
@@ -159,28 +164,59 @@ def _best(
     needed: Float[np.ndarray, " limits"],
     lam: Float[np.ndarray, " limits"],
 ) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, " limits"]]:
-    """argmax Ĵ subject to Ĵ_c̄ ≥ needed, and its multipliers, which make Ĵ + Σ λ (Ĵ_c̄ − needed) at
-    its maximum smallest."""
-    unit = abs(float(bounds[0].at_m.J)) + 1e-9
-    sizes = np.abs(needed) + 1e-9
+    """argmax Ĵ subject to Ĵ_c̄ ≥ needed, and its multipliers.
 
-    def dual(x: Float[np.ndarray, " limits"]) -> tuple[float, Float[np.ndarray, " limits"]]:
-        mu = maximise_table(Together(bounds, np.append(1.0, x * unit / sizes)))
+    What is to spare of a limit grows with its own multiplier, so that each has its root where the
+    others stand; they are found in turns, from those of the last step.
+    """
+    unit = (abs(float(bounds[0].at_m.J)) + 1e-9) / (np.abs(needed) + 1e-9)
+
+    def best(lam: Float[np.ndarray, " limits"]) -> Float[np.ndarray, "n k"]:
+        return np.asarray(maximise_table(Together(bounds, np.append(1.0, lam))))
+
+    def spare(lam: Float[np.ndarray, " limits"]) -> Float[np.ndarray, " limits"]:
+        mu = best(lam)
         T, _ = model_under(bounds[0].mdp, mu)
-        values = [b.given(T, model_under(b.mdp, mu)[1]) for b in bounds]
-        slack = (np.array(values[1:]) - needed) / sizes
-        return values[0] / unit + float(x @ slack), slack
+        values = [b.given(T, model_under(b.mdp, mu)[1]) for b in bounds[1:]]
+        return (np.array(values) - needed) / (1 + np.abs(needed))
 
-    found = minimize(
-        dual,
-        lam * sizes / unit,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, MOST)] * len(needed),
-        options={"ftol": 1e-15, "gtol": 1e-9},
-    )
-    lam = found.x * unit / sizes
-    return np.asarray(maximise_table(Together(bounds, np.append(1.0, lam)))), lam
+    for _ in range(SWEEPS):
+        for i in range(len(lam)):
+
+            def along(x: float, i: int = i) -> float:
+                return float(spare(np.where(np.arange(len(lam)) == i, x, lam))[i])
+
+            lam[i] = _root(along, float(lam[i]), float(unit[i]))
+        left = spare(lam)
+        if (left >= -CLOSE).all() and (lam * left <= CLOSE * unit).all():
+            break
+    return best(lam), lam
+
+
+def _root(along: Callable[[float], float], x: float, unit: float) -> float:
+    """The least x ≥ 0 at which a growing function is not negative, from near x."""
+    here = along(x)
+    if (0 <= here <= CLOSE) or (x == 0 and here >= 0):
+        return x
+    width = max(0.1 * x, 1e-3 * unit)
+    low, high, below, above = x, x, here, here
+    while above < 0 and high < MOST * unit:
+        low, below, high = high, above, high + width
+        above, width = along(high), 3 * width
+    while below >= 0 and low > 0:
+        high, above, low = low, below, max(low - width, 0.0)
+        below, width = along(low), 3 * width
+    if below >= 0 or above < 0:
+        return low if below >= 0 else high
+    for i in range(60):  # regula falsi, and halves now and then
+        share = 0.5 if i % 3 == 2 else -below / (above - below)
+        middle = low + share * (high - low)
+        there = along(middle)
+        low, below = (middle, there) if there < 0 else (low, below)
+        high, above = (middle, there) if there >= 0 else (high, above)
+        if above <= CLOSE or high - low <= 1e-12 * high:
+            break
+    return high
 
 
 def linear_program(
