@@ -214,7 +214,7 @@ def bounds(path: Path) -> str:
         above = f"{number(round(100 * (x['value'] - known) / abs(known), 2) + 0.0)} %"
         error = f"{100 * x['standard_error'] / abs(known):.2f} %"
         figures = number(known), number(x["value"]), above, error
-        said = x["sentence"].split(" (")[0].replace("-", "−")  # the bound is in the columns
+        said = x["sentence"].split(" (")[0].split(": none")[0].replace("-", "−")
         rows.append((name, *figures, said, f"{x['seconds']:.0f}"))
     columns = ("problem", "optimum", "bound", "above the optimum", "its standard error")
     return markdown_table((*columns, "what is said", "seconds of a core"), rows)
