@@ -38,7 +38,7 @@ nothing."""
 FIRST = 0.03
 """First λ, in units of how the spread of returns compares with that of costs: low, because both are
 those of a policy that has hardly learnt yet."""
-LOWEST, HIGHEST = -7.0, 14.0
+LOWEST, HIGHEST = -10.0, 14.0
 """Of ln λ in these units; at the lowest nothing is charged."""
 SLOWEST, FASTEST = 0.05, 1.5
 """Steps of ln λ."""
