@@ -42,7 +42,7 @@ def test_examples_of_a_page(page):
     parsed = doctest.DocTestParser().get_doctest(examples(page), {}, page.name, str(page), 0)
     assert parsed.examples
     report: list[str] = []
-    doctest.DocTestRunner(optionflags=FLAGS).run(parsed, out=report.append)
+    doctest.DocTestRunner(verbose=False, optionflags=FLAGS).run(parsed, out=report.append)
     assert not report, "".join(report)
 
 
@@ -52,7 +52,7 @@ def test_examples_of_a_page(page):
 )
 def test_examples_of_a_module(name):
     module = importlib.import_module(name)
-    result = doctest.testmod(module, extraglobs={"ilbo": ilbo}, optionflags=FLAGS)
+    result = doctest.testmod(module, extraglobs={"ilbo": ilbo}, optionflags=FLAGS, verbose=False)
     assert result.attempted
     assert not result.failed
 
