@@ -57,7 +57,7 @@ def check(seed, limits, iterations=2000):
 
 @pytest.mark.parametrize(("seed", "limits"), [(0, 1), (1, 2)])
 def test_constrained_bound_climbs_to_the_linear_programs_optimum(seed, limits):
-    check(seed, limits, iterations=120)
+    check(seed, limits, iterations=80)
 
 
 @pytest.mark.slow
