@@ -266,7 +266,8 @@ def limits_table(lines: list[dict[str, Any]]) -> list[str]:
         for kind in dict.fromkeys(line["objective"] for line in own):
             each = [line for line in own if line["objective"] == kind]
             values, highs = zip(*(measured(line) for line in each), strict=True)
-            allowed = stated[0]["allowed"] if stated else each[0]["limit"][0]["allowed"]
+            known = stated or each[0]["limit"]  # of a share, once there is a run under the limit
+            allowed = known[0]["allowed"] if known else float("nan")
             kept = sum(high <= allowed for high in highs)
             text = stated[0]["limit"] if stated else ""
             cells = [f"{name}: {text}", kind, str(len(each))]
