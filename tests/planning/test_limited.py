@@ -67,7 +67,7 @@ def test_an_expected_cost_is_kept_at_the_return_of_the_closed_form(limit, discou
     found = ilbo.evaluate(plan.problem, plan.policy, 1, episodes=2000)
     assert plan.unkept == [None]
     assert found.limits[0].kept
-    assert found.discounted_mean == pytest.approx(best, rel=0.01)
+    assert found.discounted_mean == pytest.approx(best, rel=0.05)
     assert found.discounted_mean <= best + 1e-3
 
 
