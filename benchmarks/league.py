@@ -2,10 +2,13 @@
 
     python benchmarks/league.py first               # what is missing of the first instances
     python benchmarks/league.py ipc                 # what is missing of the competition's instances
+    python benchmarks/league.py rest                # the other instances of the same domains
     python benchmarks/league.py ipc --planners ilbo --seeds 1 --only UAV --cores 0
     python benchmarks/league.py first ipc --table   # both tables of what is there
 
 `first`: the first instance of each problem of rddlrepository with a real action, 50 s each.
+`rest`: the instances of these domains that are in no other table, 50 s each; nothing was chosen
+on them.
 `ipc`: the domains with real actions of the International Planning Competition 2023, instances 1 to
 5, 120 s each. Each planner runs with one setting for all: ours with its defaults, JaxPlan
 (pyRDDLGym-jax) with the config that it ships for the domain, else its default. The seconds hold
@@ -41,9 +44,15 @@ FIRST = (
     *("RaceCar_ippc2023/0", "Reacher_physics/0", "Reservoir_Continuous/0", "Reservoir_ippc2023/1"),
     *("UAV_Continuous/0", "UAV_Mixed/0", "UAV_ippc2023/1", "Zombies_arcade/0"),
 )
+REST = (
+    *("HVAC/1", "HVAC_ippc2023/6", "HVAC_ippc2023/7", "Quadcopter_physics/1"),
+    *("RaceCar_ippc2023/6", "Reacher_physics/1", "Reservoir_Continuous/1", "UAV_Continuous/1"),
+    *("Zombies_arcade/1", "Zombies_arcade/2", "Zombies_arcade/3"),
+)
 DOMAINS = ("HVAC", "MarsRover", "MountainCar", "PowerGen", "RaceCar", "Reservoir", "UAV")
 TABLES: dict[str, tuple[tuple[str, ...], float]] = {
     "first": (FIRST, 50.0),
+    "rest": (REST, 50.0),
     "ipc": (tuple(f"{d}_ippc2023/{i}" for d in DOMAINS for i in range(1, 6)), 120.0),
 }
 """Problems and seconds of each table."""
@@ -283,6 +292,7 @@ def verdict(means: dict[tuple[str, str], list[dict]], problems: tuple[str, ...])
 
 TITLES = {
     "first": "First instance of each problem of rddlrepository with a real-valued action, 50 s:",
+    "rest": "The other instances of these domains, 50 s; nothing was chosen on them:",
     "ipc": "The competition's domains with real-valued actions, 120 s:",
 }
 
