@@ -49,15 +49,15 @@ PROPOSALS, AT_ONCE = 4000, 1000
 """Of the random search of one round: at most, and before it is asked whether they add anything."""
 CONVERGED, PATIENCE = 1e-5, 2
 """The rounds end when this many in a row each add less than this share to the mean."""
-MOST_NUMBERS = 128
+MOST_NUMBERS = 160
 """Of a plan that is polished by BFGS, whose work grows with their cube; more where few of the noise
 sequences differ."""
 TWINS = 4
 """Of equal noise sequences, as all are where there is no noise, so many are polished."""
 EVALUATIONS = 20
 """Of a pass of BFGS, for each of these numbers."""
-WIDTHS = (0.03, 0.01, 0.003)
-"""How far beside the best plan each pass starts; they end when one adds next to nothing."""
+WIDTHS = (0.03, 0.01, 0.03, 0.01)
+"""How far beside the best plan each pass starts; they end as the rounds do."""
 LEAST = -3e38
 """About the lowest float32: what is not finite counts as no more."""
 BLOCK, WIDE_BLOCK = 256, 2048
@@ -75,8 +75,8 @@ class Limit:
     actions: Float[np.ndarray, "episodes horizon m"]
     """The actions that earn them."""
     last_gain: float
-    """What the end of the search, the last two rounds or the last pass of BFGS, added to the mean:
-    near 0 where it has converged."""
+    """What the last two rounds of the search, or passes of BFGS, added to the mean: near 0 where it
+    has converged."""
 
     @property
     def lacking(self) -> float:
@@ -148,7 +148,7 @@ def _solve(
     shape = (RANDOM_STARTS, len(noise), problem.horizon, problem.action_size)
     paths = [_along(problem, policy, noise, start) for policy in [*reference, *policies]]
     guesses = jnp.stack([plan for plan, _, _ in paths])
-    guesses = jnp.concatenate([guesses, jax.random.uniform(key, shape)])
+    guesses = jnp.concatenate([guesses, _random(key, shape)])
     # Plans do not look: rounding may cost them what a policy earns, and more near it.
     reacting = [(earned, taken) for _, earned, taken in paths]
     reacting += [_near(problem, p, noise, start, steps) for p in policies if _differentiable(p)]
@@ -165,7 +165,7 @@ def _solve(
             if float(jnp.sum(best - searched)) <= CONVERGED * float(jnp.sum(jnp.abs(best))):
                 break
         # A search that found a way over a step leaves the rest of it to the gradient.
-        guesses = jnp.concatenate([plans[None], jax.random.uniform(random_key, shape)])
+        guesses = jnp.concatenate([plans[None], _random(random_key, shape)])
         found, climbed = _ascend(problem, guesses, rates, noise, start, max(1, steps // 2))
         plans = jnp.where((found > best)[:, None, None], climbed, plans)
         best = jnp.maximum(found, best)
@@ -173,7 +173,6 @@ def _solve(
         small = CONVERGED * float(jnp.sum(jnp.abs(best)))
         if len(gains) >= PATIENCE and max(gains[-PATIENCE:]) <= small:
             break
-    last_gain = sum(gains[-PATIENCE:])
     twins = _twins(noise)
     few = np.concatenate([np.flatnonzero(twins == i)[:TWINS] for i in range(twins.max() + 1)])
     small_enough = len(few) * plans[0].size ** 3 <= len(noise) * MOST_NUMBERS**3
@@ -185,8 +184,9 @@ def _solve(
         better = found > best[few]
         plans = plans.at[few].set(jnp.where(better[:, None, None], climbed, plans[few]))
         best = best.at[few].max(found)
-        last_gain = float(jnp.sum(jnp.maximum(_of_twins(twins, best, plans)[0], floor) - before))
-        if last_gain <= CONVERGED * float(jnp.sum(jnp.abs(best))):
+        now, _ = _of_twins(twins, best, plans)
+        gains.append(float(jnp.sum(jnp.maximum(now, floor) - before)))
+        if max(gains[-PATIENCE:]) <= CONVERGED * float(jnp.sum(jnp.abs(now))):
             break
     _, plans = _of_twins(twins, best, plans)
     returns, actions = _play(problem, plans, noise, start)
@@ -194,7 +194,7 @@ def _solve(
         actions = jnp.where((earned > returns)[:, None, None], taken, actions)
         returns = jnp.maximum(earned, returns)
     returns, actions = _of_twins(twins, returns, actions)
-    return np.asarray(returns, np.float64), np.asarray(actions), last_gain
+    return np.asarray(returns, np.float64), np.asarray(actions), sum(gains[-PATIENCE:])
 
 
 def _twins(noise: Float[Array, "e horizon k"]) -> Int[np.ndarray, " e"]:
@@ -212,6 +212,15 @@ def _of_twins(
     same, sound = twins[:, None] == twins, jnp.nan_to_num(returns, nan=-jnp.inf)
     chosen = jnp.argmax(jnp.where(same, jnp.maximum(sound, LEAST), -jnp.inf), axis=1)
     return returns[chosen], plans[chosen]
+
+
+def _random(key: Key[Array, ""], shape: tuple[int, int, int, int]) -> Float[Array, "g e horizon m"]:
+    """Random plans. In all but the first each action has its own level, all of them equally likely:
+    what is full after a while of medium actions, and stays so, is left by low ones alone."""
+    key, level_key = jax.random.split(key)
+    plain = jax.random.uniform(key, shape)
+    level = jax.random.uniform(level_key, (shape[0], shape[1], 1, shape[3]), maxval=0.98) + 0.01
+    return jnp.where(jnp.arange(shape[0])[:, None, None, None] > 0, plain ** (1 / level - 1), plain)
 
 
 def fractions(
