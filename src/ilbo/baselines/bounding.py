@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ilbo.baselines.dynamic import earned
-from ilbo.baselines.limit import STEPS, hindsight
+from ilbo.baselines.limit import STEPS, Limit, hindsight
 from ilbo.baselines.penalty import DRAWS, EPISODES, Narrow, Value, charged, fit_value
 from ilbo.errors import UserError, whole
 from ilbo.mdp.bootstrap import bootstrap
@@ -46,7 +46,7 @@ MOST_DRAWS = 2**14
 MOST_FEATURES = EPISODES // 3
 """Of a quadratic value function that can be fitted."""
 ROUNDS = 6
-"""Of random search at most; `last_gain` says what the last of them still added."""
+"""Of random search at most; `last_gain` says what the end of the search still added."""
 TIGHT = 0.25
 """A bound that is farther from the policy than this share of itself says little."""
 
@@ -60,18 +60,18 @@ class Bound:
     mean: float
     """The bound: the policy's mean and the gap."""
     standard_error: float
-    """Of the bound, as an estimate: of both its parts."""
+    """Of the bound, as an estimate: of both its parts, and what the search may lack."""
     gap: float
     gap_ci95: tuple[float, float]
     """95 % bootstrap interval of the gap over noise sequences."""
     share: float | None
-    """The upper end of the gap, with what the search still gained, as a share of the bound: the
+    """The upper end of the gap, with what the search may lack, as a share of the bound: the
     policy is at most so far from the best possible. None where the bound is not tight."""
     charges: str
     """"fitted value" or "none": what the noise was charged by."""
     episodes: int
     last_gain: float
-    """What the last rounds of the search for best actions added: near 0 where it has converged."""
+    """What the end of the search for best actions added: near 0 where it has converged."""
 
     @property
     def sentence(self) -> str:
@@ -130,7 +130,7 @@ def bound(
     if problem.exact.law.size and _features(problem.state_size) <= MOST_FEATURES:
         value = fit_value(problem, policy, keys[2], start=start)
     chosen = _choose(_rivals(problem, policy, value, start), plain.mean(), keys[3], steps)
-    found, last_gain = chosen.gaps(keys[4], count, steps, rounds)
+    found, limit = chosen.gaps(keys[4], count, steps, rounds)
     returns = plain
     if value is not None:
         most = MOST_DRAWS // (problem.horizon * problem.exact.law.size)
@@ -140,10 +140,12 @@ def bound(
     gap, interval = float(found.mean()), bootstrap(found)
     policy_mean = float(returns.mean())
     mean = policy_mean + gap
-    error = float(np.sqrt(_squared_error(found) + _squared_error(returns)))
-    far = (interval[1] + last_gain) / abs(mean) if mean else np.inf
+    error = float(np.sqrt(_squared_error(found) + _squared_error(returns))) + limit.lacking
+    far = (interval[1] + limit.lacking) / abs(mean) if mean else np.inf
     share = far if mean * policy_mean > 0 and far <= TIGHT else None
-    return Bound(policy_mean, mean, error, gap, interval, share, chosen.name, count, last_gain)
+    return Bound(
+        policy_mean, mean, error, gap, interval, share, chosen.name, count, limit.last_gain
+    )
 
 
 @dataclass(frozen=True)
@@ -162,12 +164,12 @@ class Charges:
 
     def gaps(
         self, key: Any, episodes: int, steps: int, rounds: int
-    ) -> tuple[Float[np.ndarray, " e"], float]:
-        """How far the policy is below hindsight on each noise sequence; the search's last gain."""
+    ) -> tuple[Float[np.ndarray, " e"], Limit]:
+        """How far the policy is below hindsight on each noise sequence, and hindsight."""
         own = [self.policy]
         best = hindsight(self.problem, key, episodes, self.start, steps, rounds, own)
         ours = earned(self.problem, self.policy, key, episodes, self.start)
-        return best.returns - ours, best.last_gain
+        return best.returns - ours, best
 
 
 def _rivals(

@@ -4,9 +4,10 @@ For each drawn sequence of noise, the best sequence of actions given that noise.
 value of every policy from above, since a policy does not see future noise (an information
 relaxation). The optimum is found by gradient ascent from policies and random plans, then by rounds
 of random search, which sees the steps of a reward that its gradient does not, and further ascent;
-and by ascent on what is added to the actions of the given policies while these react. Where all of
-these stop short of the optimum, the limit is too low: `last_gain` says how much the last rounds
-still found, and policies given as starts are never above it on their own noise.
+by ascent on what is added to the actions of the given policies while these react; and, where plans
+are small, by BFGS from the best of all that, which gets on where rewards have kinks. Where all of
+these stop short of the optimum, the limit is too low: `last_gain` says how much the end of the
+search still found, and policies given as starts are never above it on their own noise.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from ilbo.baselines.open_loop import evaluation_noise, follow, reference_policies
+from ilbo.baselines.polish import climb
 from ilbo.errors import UserError
 from ilbo.mdp.bounds import bounds_at, within
 from ilbo.mdp.device import on_accelerator
@@ -47,6 +49,17 @@ PROPOSALS, AT_ONCE = 4000, 1000
 """Of the random search of one round: at most, and before it is asked whether they add anything."""
 CONVERGED, PATIENCE = 1e-5, 2
 """The rounds end when this many in a row each add less than this share to the mean."""
+MOST_NUMBERS = 160
+"""Of a plan that is polished by BFGS, whose work grows with their cube; more where few of the noise
+sequences differ."""
+TWINS = 4
+"""Of equal noise sequences, as all are where there is no noise, so many are polished."""
+EVALUATIONS = 20
+"""Of a pass of BFGS, for each of these numbers."""
+WIDTHS = (0.03, 0.01, 0.03, 0.01)
+"""How far beside the best plan each pass starts; they end as the rounds do."""
+LEAST = -3e38
+"""About the lowest float32: what is not finite counts as no more."""
 BLOCK, WIDE_BLOCK = 256, 2048
 """Noise sequences that are solved side by side, on a processor and on an accelerator."""
 
@@ -62,7 +75,14 @@ class Limit:
     actions: Float[np.ndarray, "episodes horizon m"]
     """The actions that earn them."""
     last_gain: float
-    """What the last two rounds of the search added to the mean: near 0 where it has converged."""
+    """What the last two rounds of the search, or passes of BFGS, added to the mean: near 0 where it
+    has converged."""
+
+    @property
+    def lacking(self) -> float:
+        """What the mean may lack, by an estimate: what the end of the search still added, and the
+        share for which it would not have gone on, within which float32 adds up returns."""
+        return self.last_gain + CONVERGED * float(np.abs(self.returns).mean())
 
 
 def hindsight(
@@ -128,7 +148,7 @@ def _solve(
     shape = (RANDOM_STARTS, len(noise), problem.horizon, problem.action_size)
     paths = [_along(problem, policy, noise, start) for policy in [*reference, *policies]]
     guesses = jnp.stack([plan for plan, _, _ in paths])
-    guesses = jnp.concatenate([guesses, jax.random.uniform(key, shape)])
+    guesses = jnp.concatenate([guesses, _random(key, shape)])
     # Plans do not look: rounding may cost them what a policy earns, and more near it.
     reacting = [(earned, taken) for _, earned, taken in paths]
     reacting += [_near(problem, p, noise, start, steps) for p in policies if _differentiable(p)]
@@ -145,7 +165,7 @@ def _solve(
             if float(jnp.sum(best - searched)) <= CONVERGED * float(jnp.sum(jnp.abs(best))):
                 break
         # A search that found a way over a step leaves the rest of it to the gradient.
-        guesses = jnp.concatenate([plans[None], jax.random.uniform(random_key, shape)])
+        guesses = jnp.concatenate([plans[None], _random(random_key, shape)])
         found, climbed = _ascend(problem, guesses, rates, noise, start, max(1, steps // 2))
         plans = jnp.where((found > best)[:, None, None], climbed, plans)
         best = jnp.maximum(found, best)
@@ -153,11 +173,54 @@ def _solve(
         small = CONVERGED * float(jnp.sum(jnp.abs(best)))
         if len(gains) >= PATIENCE and max(gains[-PATIENCE:]) <= small:
             break
+    twins = _twins(noise)
+    few = np.concatenate([np.flatnonzero(twins == i)[:TWINS] for i in range(twins.max() + 1)])
+    small_enough = len(few) * plans[0].size ** 3 <= len(noise) * MOST_NUMBERS**3
+    for width in WIDTHS if rounds and small_enough else ():
+        best, plans = _of_twins(twins, best, plans)
+        before = jnp.maximum(best, floor)
+        key, climb_key = jax.random.split(key)
+        found, climbed = _polish(problem, plans[few], noise[few], start, climb_key, width)
+        better = found > best[few]
+        plans = plans.at[few].set(jnp.where(better[:, None, None], climbed, plans[few]))
+        best = best.at[few].max(found)
+        now, _ = _of_twins(twins, best, plans)
+        gains.append(float(jnp.sum(jnp.maximum(now, floor) - before)))
+        if max(gains[-PATIENCE:]) <= CONVERGED * float(jnp.sum(jnp.abs(now))):
+            break
+    _, plans = _of_twins(twins, best, plans)
     returns, actions = _play(problem, plans, noise, start)
     for earned, taken in reacting:
         actions = jnp.where((earned > returns)[:, None, None], taken, actions)
         returns = jnp.maximum(earned, returns)
+    returns, actions = _of_twins(twins, returns, actions)
     return np.asarray(returns, np.float64), np.asarray(actions), sum(gains[-PATIENCE:])
+
+
+def _twins(noise: Float[Array, "e horizon k"]) -> Int[np.ndarray, " e"]:
+    """The same number for equal noise: where there is none, or it has few values."""
+    rows = np.asarray(noise).reshape(len(noise), noise.shape[1] * noise.shape[2])
+    if not rows.shape[1]:
+        return np.zeros(len(noise), np.int64)
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _of_twins(
+    twins: Int[np.ndarray, " e"], returns: Float[Array, " e"], plans: Float[Array, "e horizon m"]
+) -> tuple[Float[Array, " e"], Float[Array, "e horizon m"]]:
+    """What is the best for one sequence is so for every one that is equal to it."""
+    same, sound = twins[:, None] == twins, jnp.nan_to_num(returns, nan=-jnp.inf)
+    chosen = jnp.argmax(jnp.where(same, jnp.maximum(sound, LEAST), -jnp.inf), axis=1)
+    return returns[chosen], plans[chosen]
+
+
+def _random(key: Key[Array, ""], shape: tuple[int, int, int, int]) -> Float[Array, "g e horizon m"]:
+    """Random plans. In all but the first each action has its own level, all of them equally likely:
+    what is full after a while of medium actions, and stays so, is left by low ones alone."""
+    key, level_key = jax.random.split(key)
+    plain = jax.random.uniform(key, shape)
+    level = jax.random.uniform(level_key, (shape[0], shape[1], 1, shape[3]), maxval=0.98) + 0.01
+    return jnp.where(jnp.arange(shape[0])[:, None, None, None] > 0, plain ** (1 / level - 1), plain)
 
 
 def fractions(
@@ -332,6 +395,49 @@ def _ascend(
     chosen = jnp.argmax(best, axis=0)
     plan = jnp.take_along_axis(best_plans, chosen[None, :, None, None], axis=0)[0]
     return jnp.max(best, axis=0), plan
+
+
+@eqx.filter_jit
+def _polish(
+    problem: Problem,
+    plans: Float[Array, "e horizon m"],
+    noise: Float[Array, "e horizon k"],
+    start: State,
+    key: Key[Array, ""],
+    width: float,
+) -> tuple[Float[Array, " e"], Float[Array, "e horizon m"]]:
+    """BFGS from plans: what they then earn on the exact model, and the plans.
+
+    Numbers beyond a bound are reflected, so that a best plan at a bound is one at a kink.
+    """
+    least, most = _ends(problem, start)
+
+    def plan_of(x: Float[Array, "e n"]) -> Float[Array, "e horizon m"]:
+        return _reflected(x.reshape(plans.shape), least, most)
+
+    def total(x: Float[Array, "e n"]) -> tuple[Float[Array, ""], Float[Array, " e"]]:
+        rewards = _paths(problem.model, plan_of(x), noise, start).rewards
+        returns = discounted_sum(problem, rewards)
+        return jnp.sum(returns), returns
+
+    def values(x: Float[Array, "e n"]) -> tuple[Float[Array, " e"], Float[Array, "e n"]]:
+        (_, returns), gradient = jax.value_and_grad(total, has_aux=True)(x)
+        return returns, gradient
+
+    flat = plans.reshape(len(plans), -1)
+    found = plan_of(climb(values, flat, key, width, EVALUATIONS * flat.shape[1]))
+    rewards = _paths(problem.exact, found, noise, start).rewards
+    return discounted_sum(problem, rewards), found
+
+
+def _reflected(x: Float[Array, "*b m"], least: Action, most: Action) -> Float[Array, "*b m"]:
+    """Between the lowest and highest fractions, which are 0 and 1 or none."""
+    has_least, has_most = jnp.isfinite(least), jnp.isfinite(most)
+    inside = jnp.mod(x, 2.0)
+    inside = jnp.where(inside < 1, inside, 2 - inside)
+    above, below = jnp.where(x < 0, -x, x), jnp.where(x > 1, 2 - x, x)
+    one = jnp.where(has_least, above, jnp.where(has_most, below, x))
+    return jnp.where(has_least & has_most, inside, one)
 
 
 @eqx.filter_jit
