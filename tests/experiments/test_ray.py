@@ -14,6 +14,8 @@ from ilbo.experiments.sweep import sweep
 ray = pytest.importorskip("ray")
 from two_nodes import PATIENCE, two_nodes, wait_until  # noqa: E402
 
+# Ray leaves files of its own logs open; early versions do so while its cluster starts.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 ARM = Arm("tf-mdp", "navigation-3", "through-time", {"layers": [4], "epochs": 8, "batch": 2})
 
 

@@ -14,7 +14,7 @@ from ilbo.report import parts
 from ilbo.report.page import fill
 from ilbo.tune.places import Here, Place
 from ilbo.tune.space import Range
-from ilbo.tune.trials import Trials, counted
+from ilbo.tune.trials import Trials, counted, no_experiments
 
 FRESH_SEED = 10_000
 """The first of the seeds, which no trial sees, that both are trained with in the end."""
@@ -109,7 +109,8 @@ def _rounded(value: Any) -> Any:
 def _importances(study: Any) -> dict[str, float]:
     import optuna
 
-    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+    with no_experiments():
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
     try:
         return optuna.importance.get_param_importances(study, evaluator=evaluator)
     except (ValueError, RuntimeError):  # such as where all trials are alike

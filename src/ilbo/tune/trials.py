@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,12 +120,24 @@ def open_study(folder: Path, seed: int, patience: int) -> Any:
         ) from None
     # A study that goes on must not draw the same settings again.
     # Nor, where several run at once, settings close to those under way.
-    sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), constant_liar=True)
-    study.sampler = sampler
+    with no_experiments():
+        seed += len(study.trials)
+        study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
     study.pruner = optuna.pruners.MedianPruner(
         n_startup_trials=FIRST, n_warmup_steps=patience, n_min_trials=2
     )
     return study
+
+
+@contextlib.contextmanager
+def no_experiments() -> Iterator[None]:
+    """Without Optuna's word that what is used here is an experiment, as early versions call it:
+    nothing that users could act on."""
+    from optuna.exceptions import ExperimentalWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        yield
 
 
 def counted(study: Any) -> list[Any]:
