@@ -254,6 +254,12 @@ class ILBO:
         return self.critic_share > 0 and self.gradient.blends
 
     @property
+    def leads(self) -> bool:
+        """Whether the critic's slope may take the lead (`ilbo.planning.lead`). A run by the clock
+        has its search for plans where the model's derivatives mislead."""
+        return self.blends and self.seconds is None
+
+    @property
     def sees_time(self) -> bool:
         """Whether the policy sees the time left."""
         return self.policy == "time-left" or (self.policy == "auto" and self.seconds is not None)

@@ -28,6 +28,7 @@ from ilbo.planning.acting import explore, replay, reset, reward_scale
 from ilbo.planning.aim import Aim, Beyond, Held, first_aim
 from ilbo.planning.blend import EVERY, TRIED
 from ilbo.planning.config import ENDLESS, ILBO
+from ilbo.planning.lead import Lead
 from ilbo.planning.learning import optimizer, update_critic, update_policy
 from ilbo.planning.networks import Networks
 from ilbo.planning.numbers import Numbers
@@ -144,6 +145,7 @@ class ILBOTrainer(Trainer):
             critic_norm=jnp.zeros((), jnp.float32),
             strength=jnp.zeros(problem.horizon + 1, jnp.float32),
             evidence=jnp.zeros(3, jnp.float32),
+            lead=Lead.begin(),
             store=Store.init(sizes, self.capacity, config.parallel, config.prioritised),
             episodes=reset(problem, self.numbers, units),
             step=jnp.array(0, jnp.int32),
@@ -276,7 +278,18 @@ class ILBOTrainer(Trainer):
         better = (means[1] > means[0]).astype(int)
         held = jax.tree.map(lambda x: x[better], both)
         state = eqx.tree_at(lambda s: s.key, state, key)
+        if self.config.leads:
+            state = self._led(state, held, earned[:, :guard])
         return state, held, jnp.mean(earned[better, guard:])
+
+    def _led(
+        self, state: ILBOState, held: Parameters, earned: Float[Array, "2 episodes"]
+    ) -> ILBOState:
+        """With who leads judged by these returns; where that changes, from the policy held on."""
+        lead, turns = state.lead.judged(earned)
+        policies = state.policy, state.slow_policy
+        back = jax.tree.map(lambda old, new: jnp.where(turns, old, new), (held, held), policies)
+        return eqx.tree_at(lambda s: (s.lead, s.policy, s.slow_policy), state, (lead, *back))
 
     def is_better(self, held: Any, earned: Array, best: Any, most: Array) -> Array:
         if not self.problem.limits:

@@ -113,7 +113,9 @@ def update_policy(
     if config.blends:
         evidence = gather(state.evidence, place, point, samples, estimate, sampled.action)
         state = eqx.tree_at(lambda s: s.evidence, state, evidence)
-        estimate = blend(point, estimate, weigh(evidence, numbers.critic_share))
+        shown = weigh(evidence, numbers.critic_share)
+        share = state.lead.share(shown, numbers.critic_share)
+        estimate = blend(point, estimate, share)
     estimate = as_visited(networks.problem, estimate, getattr(estimator, "window", 1))
     policy = networks.policy(state.policy)
     times = networks.problem.horizon - estimate.steps_left if policy.timed else None

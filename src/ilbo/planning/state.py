@@ -8,6 +8,7 @@ import equinox as eqx
 from jaxtyping import Array, Float, Int, Key
 
 from ilbo.nn.parameters import Parameters
+from ilbo.planning.lead import Lead
 from ilbo.planning.store import Store
 
 FAULTS = ("", "next state", "reward", "critic's loss", "policy's gradient")
@@ -41,6 +42,8 @@ class ILBOState(eqx.Module):
     """Running mean square of the bound's gradients by the time left, [horizon + 1]."""
     evidence: Float[Array, "3"]
     """On the critic's share in the policy's gradient: running means, see `blend.try_out`."""
+    lead: Lead
+    """Whether the model's gradient or the critic's leads."""
     store: Store
     episodes: Episodes
     step: Int[Array, ""]

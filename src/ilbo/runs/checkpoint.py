@@ -22,7 +22,7 @@ from ilbo.registry.identity import digest
 from ilbo.storage import arrays as arrayfile
 from ilbo.storage.trees import fill, named_leaves
 
-LAYOUT = 4
+LAYOUT = 5
 """What a seed's state consists of, and how: in another order, arrays of the same shapes mean
 nothing."""
 
