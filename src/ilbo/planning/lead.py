@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ilbo.mdp.shapes import Number
 
 PATIENCE = 3
-"""Tests in a row after which the other gradient leads; twice as many after each change, so that
-each gets its time."""
+"""Tests in a row after which the other gradient leads; each time twice as many, so that each gets
+its time."""
 SURE = 3.0
 """Standard errors by which the newest policy must earn less in each of them."""
 SETTLED = 5
