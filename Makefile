@@ -31,7 +31,7 @@ test: lint ## Lint, types, layers and the quick tests.
 test-all: lint ## Everything `make test` runs, and the slow tests.
 	$(BIN)/pytest -n 2 --dist worksteal -m 'slow or not slow'
 
-torture: .venv/.dev ## Kills, full disks, two processes at once, 100,000 mutated inputs: hours; goes on where it stopped.
+torture: .venv/.dev ## Kills, full disks, two processes at once, 100,000 mutated inputs: an hour; goes on where it stopped.
 	PYTHONPATH=src:tests $(BIN)/python -m torture --cores $(CORES)
 
 test-lowest: ## The quick tests with the lowest versions that pyproject.toml allows, in .venv-lowest.
