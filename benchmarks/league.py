@@ -87,7 +87,7 @@ def judged(
             if ended or cut:
                 break
         returns.append(float(total))
-    error = float(np.std(returns, ddof=1) / episodes**0.5) if episodes > 1 else 0.0
+    error = float(np.std(returns, ddof=1) / episodes**0.5) if episodes > 1 else None
     return {
         "mean": float(np.mean(returns)),
         "error": error,

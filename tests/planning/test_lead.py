@@ -34,7 +34,8 @@ def test_critic_gives_the_lead_back_once_it_adds_no_more_and_then_both_count():
 
 
 def test_critic_keeps_the_lead_while_it_adds():
-    rising = [still + 2.0 * i for i in range(20) for still in [BEHIND[:1].repeat(2, axis=0)]]
+    still = BEHIND[:1].repeat(2, axis=0)
+    rising = [still + 2.0 * i for i in range(20)]
     lead, _ = after(FIRST, *[BEHIND] * PATIENCE, *rising)
     assert bool(lead.critic)
     assert float(lead.share(jnp.array(0.1), 0.5)) == 1.0
@@ -93,6 +94,5 @@ class Room(ilbo.Model):
 def test_comfort_is_kept_where_the_models_derivatives_only_see_its_price():
     room = ilbo.Problem(Room(), name="room", initial_state=[10.0], horizon=40, region=(0.0, 30.0))
     plan = ilbo.plan(room, episodes=500)
-    # No heating earns -4,000, as much as heats up best and then holds 21.75 about -1,300; the best
-    # policy of dynamic programming about -1,220.
+    # No heating earns -4,000.
     assert ilbo.evaluate(room, plan.policy, 0, episodes=512).mean > -1_500

@@ -255,8 +255,9 @@ class ILBO:
 
     @property
     def leads(self) -> bool:
-        """Whether the critic's slope may take the lead (`ilbo.planning.lead`). A run by the clock
-        has its search for plans where the model's derivatives mislead."""
+        """Whether the critic's slope may take the lead where the mean is planned for
+        (`ilbo.planning.lead`). A run by the clock has its search for plans where the model's
+        derivatives mislead."""
         return self.blends and self.seconds is None
 
     @property

@@ -32,11 +32,10 @@ class Lead(eqx.Module):
 
     critic: Bool[Array, ""]
     """Whether the critic's slope stands in the place of the model's derivatives."""
-    both: Bool[Array, ""]
-    """Whether the critic has given the lead back, and its slope counts as much as it may."""
     behind: Int[Array, ""]
     """Tests in a row that spoke against who leads."""
     patience: Int[Array, ""]
+    """Tests in a row that it takes; more than at first once a gradient has misled."""
     settled: Int[Array, ""]
     """Tests in a row in which not much was gained."""
     mark: Float[Array, ""]
@@ -47,12 +46,12 @@ class Lead(eqx.Module):
     @classmethod
     def begin(cls) -> Lead:
         none, unknown = jnp.array(0, jnp.int32), jnp.array(jnp.nan, jnp.float32)
-        no = jnp.array(False)
-        return cls(no, no, none, none + PATIENCE, none, unknown, unknown)
+        return cls(jnp.array(False), none, none + PATIENCE, none, unknown, unknown)
 
     def share(self, shown: Float[Array, ""], most: Number) -> Float[Array, ""]:
         """Of the critic's slope, where the evidence speaks for a share and a setting allows one."""
-        return jnp.where(self.critic, 1.0, jnp.where(self.both, most, shown))
+        both = self.patience > PATIENCE  # the critic has led, and has given the lead back
+        return jnp.where(self.critic, 1.0, jnp.where(both, most, shown))
 
     def judged(self, earned: Float[Array, "2 episodes"]) -> tuple[Lead, Bool[Array, ""]]:
         """After a test, and whether the lead changes hands.
@@ -69,13 +68,13 @@ class Lead(eqx.Module):
         far = sure & (newest < (first + held) / 2)
         behind = jnp.where(far, self.behind + 1, 0)
         best = jnp.maximum(held, newest)
+        # Before there is a mark, NaN, it counts as a gain.
         gained = ~(best - self.mark <= MUCH * (best - first))
         settled = jnp.where(gained, 0, self.settled + 1)
         misled = behind >= self.patience
         turns = misled | (self.critic & (settled >= SETTLED))
         new = Lead(
             critic=self.critic ^ turns,
-            both=self.critic & turns | self.both & ~turns,
             behind=jnp.where(turns, 0, behind),
             patience=jnp.where(misled, 2 * self.patience, self.patience),
             settled=jnp.where(turns, 0, settled),
