@@ -289,7 +289,7 @@ class ILBO:
         - The expectation over s' ~ T(s, a) is taken with 8 draws of the known model, along
           replayed noise, and the mean over the others as the baseline. The paper's single stored
           sample is `ILBO.paper(estimator=Score(draws=1, next_states="stored", baseline="value"))`.
-        - Half of the episodes start in the problem's own start, the others in the feasible states.
+        - Three of four episodes start in the problem's own start, the others in the feasible states.
         - Learning rates decay to 5 % by the end.
         - The policy returned is the best on replayed noise (`guard`: 1,024 episodes), not on tests.
         - Outputs at a bound keep a least slope inwards (`inward`).
@@ -298,7 +298,7 @@ class ILBO:
             estimator="score", baseline="leave-one-out", next_states="replay", draws=8, depth=1,
             window=1, critic="discounted", discount=0.99, optimizer="rmsprop", policy_rate=1e-4,
             critic_rate=1e-3, policy_batch=64, candidates=1, critic_batch=64,
-            critic_store=1_000_000, policy_store=1_000, own_start=0.5, parallel=1,
+            critic_store=1_000_000, policy_store=1_000, own_start=0.75, parallel=1,
             final_exploration=1e-4, target_rate=0.005, target_every=1, episodes=5_000,
             policy="state", critic_share=0.0, guard=1024,
         )  # fmt: skip
