@@ -20,6 +20,9 @@ from ilbo.mdp.problem import Problem
 from ilbo.mdp.shapes import Number
 from ilbo.planning.config import ILBO
 
+UNDER_A_PRICE = 0.1
+"""Least share of the critic's slope where the cost of whole episodes is charged a price: that pulls
+wherever the model's derivatives see the cost and not what it buys, such as a step of the reward."""
 LARGEST = float(np.finfo(np.float32).max)
 """A learning rate beyond it would not be a number of 32 bits."""
 
@@ -33,6 +36,7 @@ class Numbers(eqx.Module):
     """Share of the learning rates that is gone by the end."""
     clip: Number
     critic_share: Number
+    least_share: Number
     inward: Number
     target_kept: Number
     """1 − τ: share of the slow copies that stays at each step."""
@@ -53,6 +57,9 @@ class Numbers(eqx.Module):
         if own is None:
             # Objectives and limits are of episodes from there.
             own = 1.0 if problem.region_is_guessed or of_returns or problem.limits else 0.75
+        # A chance is charged by a soft step, whose slope is where it matters; and prices of single
+        # steps settle better by the model's derivatives alone.
+        priced = any(not (limit.of_chance or limit.of_steps) for limit in problem.limits)
         discount = problem.discount
         if config.critic == "discounted":
             discount = min(discount, config.discount)
@@ -62,6 +69,7 @@ class Numbers(eqx.Module):
             rate_drop=_array(1 - config.final_rate),
             clip=_array(config.clip, off=0.0),
             critic_share=_array(config.critic_share, off=0.0),
+            least_share=UNDER_A_PRICE if priced else 0.0,
             inward=_array(config.inward, off=0.0),
             target_kept=_array(1 - config.target_rate),
             exploration=_array(first),
