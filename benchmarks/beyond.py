@@ -41,6 +41,7 @@ PENALTIES = {  # on what is limited: ten sizes, each three times the last
     "energy": [3.0**i for i in range(10)],
 }
 LIMIT_EPISODES = 2048
+HELD, LAST = 20.25, 3  # of the rule by hand: degrees, and steps without heat at the end
 EPISODES = 4096
 KINDS = ("plain", "mean", "cvar:0.1", "worst")
 
@@ -155,6 +156,9 @@ def limits(name: str, seeds: list[int], out: Path, penalties: list[float], few: 
         spent = [line["spent"] for line in free if line["problem"] == name]
         text = text.format(f"{share * sum(spent) / len(spent):.1f}")
     limited(name, problem.with_limits([text]), seeds, out)
+    if name == "energy" and missing(out, "limits", name, "by hand", [0]):
+        line = limit_line(name, problem.with_limits([text]), [holding(problem)])
+        write(out, {**head("limits", name, "by hand", 0, 0), **line})
     for penalty in penalties:
         charged(name, problem, penalty, few, out)
 
@@ -162,7 +166,23 @@ def limits(name: str, seeds: list[int], out: Path, penalties: list[float], few: 
 def limited(name: str, problem: Any, seeds: list[int], out: Path) -> None:
     for seed in missing(out, "limits", name, "limit", seeds):
         plan, took = trained(problem, "mean", LIMITS[name][1], [seed], **LIMITS[name][4])
-        write(out, limit_line(name, "limit", problem, plan, seed, took))
+        write(out, trained_line(name, "limit", problem, plan, seed, took))
+
+
+def holding(problem: Any) -> Any:
+    """A rule by hand for hvac-6: as warm as need be, and no heat in the last steps."""
+    import jax.numpy as jnp
+
+    from ilbo.builtin import hvac
+
+    def act(state: Any, time: Any) -> Any:
+        model = problem.model
+        drift = model.transition(state, jnp.zeros_like(state), jnp.zeros(model.law.size))
+        per_air = hvac.TIME_DELTA / hvac.CAP * hvac.CAP_AIR * (hvac.TEMP_AIR - state)
+        air = jnp.clip((HELD - drift) / per_air, 0.0, hvac.AIR_MAX)
+        return jnp.where(time < problem.horizon - LAST, air, 0.0)
+
+    return act
 
 
 @functools.cache  # a class made anew would be compiled anew
@@ -222,59 +242,38 @@ def charged(name: str, problem: Any, penalty: float, seeds: list[int], out: Path
         # As under a limit, all episodes start in the problem's own start.
         settings = {"own_start": 1.0, **LIMITS[name][4]}
         plan, took = trained(priced, "mean", LIMITS[name][1], [seed], **settings)
-        write(out, limit_line(name, kind, problem, plan, seed, took))
+        write(out, trained_line(name, kind, problem, plan, seed, took))
 
 
-def limit_line(
+def trained_line(
     name: str, kind: str, problem: Any, plan: Any, seed: int, took: float
 ) -> dict[str, Any]:
+    return {
+        **head("limits", name, kind, seed, LIMITS[name][1]),
+        **limit_line(name, problem, plan.policies),
+        "unkept": [x for x in plan.unkept if x],
+        "seconds": round(took, 1),
+    }
+
+
+def limit_line(name: str, problem: Any, policies: list[Any]) -> dict[str, Any]:
     from ilbo.mdp.limits import limit_of
     from ilbo.runs.results import as_figures, evaluate_fresh
 
-    (e,) = evaluate_fresh(problem, plan.policies, LIMIT_EPISODES)
+    (e,) = evaluate_fresh(problem, policies, LIMIT_EPISODES)
     text = LIMITS[name][2]
     limit = limit_of(text.format(0))
     (spent,) = (x for x in e.costs if x.cost == limit.cost)
     if not problem.limits and limit.of_chance:
         (e,) = evaluate_fresh(problem.with_limits([text]), plan.policies, LIMIT_EPISODES)
     return {
-        **head("limits", name, kind, seed, LIMITS[name][1]),
         "episodes": LIMIT_EPISODES,
         "mean": e.mean,
         "ci95": list(e.ci95),
         "spent": spent.mean,
         "spent_ci95": list(spent.ci95),
         "limit": [as_figures(x) for x in e.limits],
-        "unkept": [x for x in plan.unkept if x],
-        "seconds": round(took, 1),
     }
-
-
-def limits_table(lines: list[dict[str, Any]]) -> list[str]:
-    """A row for free policies, for each penalty, and for the limit; of each, in how many seeds the
-    upper end of the interval keeps the limit."""
-    import numpy as np
-
-    found = [line for line in lines if line["part"] == "limits"]
-    if not found:
-        return []
-    rows = ["", "| limit | trained | seeds | mean | what is limited | kept in |"]
-    rows.append("| --- | --- | --- | --- | --- | --- |")
-    for name in dict.fromkeys(line["problem"] for line in found):
-        own = [line for line in found if line["problem"] == name]
-        stated = [line["limit"][0] for line in own if line["objective"] == "limit"]
-        for kind in dict.fromkeys(line["objective"] for line in own):
-            each = [line for line in own if line["objective"] == kind]
-            values, highs = zip(*(measured(line) for line in each), strict=True)
-            known = stated or each[0]["limit"]  # of a share, once there is a run under the limit
-            allowed = known[0]["allowed"] if known else float("nan")
-            kept = sum(high <= allowed for high in highs)
-            text = stated[0]["limit"] if stated else ""
-            cells = [f"{name}: {text}", kind, str(len(each))]
-            means = [line["mean"] for line in each]
-            cells += [f"{np.mean(means):,.1f}", f"{np.mean(values):.4g}"]
-            rows.append("| " + " | ".join([*cells, f"{kept} of {len(each)}"]) + " |")
-    return rows
 
 
 def measured(line: dict[str, Any]) -> tuple[float, float]:
@@ -320,42 +319,54 @@ def write(out: Path, line: dict[str, Any]) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def table(lines: list[dict[str, Any]]) -> str:
+def of_part(path: Path, part: str) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The lines of a part by problem and by what was trained for, those for the mean first."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in read(path):
+        if line["part"] == part:
+            groups.setdefault((line["problem"], line["objective"]), []).append(line)
+    return dict(sorted(groups.items(), key=lambda item: (item[0][0], _rank(item[0][1]))))
+
+
+def _rank(objective: str) -> tuple[int, float]:
+    kind, _, size = objective.partition(" ")
+    order = ("plain", "mean", "by", "limit", "penalty")
+    return order.index(kind) if kind in order else len(order), float(
+        size
+    ) if kind == "penalty" else 0
+
+
+def risk_table(path: Path) -> str:
     """Means over seeds; in brackets, of how many seeds the paired interval excludes 0."""
     import numpy as np
 
-    rows = ["| problem | trained for | seeds | mean | CVaR 0.1 | gain in CVaR 0.1 | in the mean |"]
-    rows.append("| --- | --- | --- | --- | --- | --- | --- |")
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for line in lines:
-        groups.setdefault((line["part"], line["problem"], line["objective"]), []).append(line)
-    for (part, name, objective), found in groups.items():
-        if part != "risk":
-            continue
+    from ilbo.experiments.study import markdown_table, mean_and_spread
 
-        def spread(values: list[float]) -> str:
-            return (
-                f"{np.mean(values):,.1f} ± {np.std(values, ddof=1 if len(values) > 1 else 0):.1f}"
-            )
+    def gain(found: list[dict[str, Any]], what: str) -> str:
+        each = [line[f"gain {what}"] for line in found]
+        sure = sum(low > 0 or high < 0 for _, (low, high) in each)
+        return f"{np.mean([mean for mean, _ in each]):+,.1f} ({sure} of {len(each)})"
 
-        def gain(what: str, found: list[dict[str, Any]] = found) -> str:
-            each = [line[f"gain {what}"] for line in found]
-            sure = sum(low > 0 or high < 0 for _, (low, high) in each)
-            return f"{np.mean([mean for mean, _ in each]):+,.1f} ({sure} of {len(each)})"
+    rows = []
+    for (name, objective), found in of_part(path, "risk").items():
+        whats = [] if objective == "mean" else [objective, "cvar:0.1", "mean"]
+        figures = (mean_and_spread([x[key] for x in found]) for key in ("mean", "cvar10"))
+        gains = [gain(found, what) for what in whats] or [""] * 3
+        rows.append([name, objective, str(len(found)), *figures, *gains])
+    columns = ["problem", "trained for", "seeds", "mean", "CVaR 0.1", "gain in what it is for"]
+    return markdown_table([*columns, "in CVaR 0.1", "in the mean"], rows)
 
-        same = objective == "mean"
-        gains = ["", ""] if same else [gain("cvar:0.1"), gain("mean")]
-        cells = [name, objective, str(len(found)), spread([x["mean"] for x in found])]
-        rows.append(
-            "| " + " | ".join([*cells, spread([x["cvar10"] for x in found]), *gains]) + " |"
-        )
-    for (part, name, objective), found in groups.items():
-        if part != "robust":
-            continue
-        values = found[0]["values"]
-        if objective == "plain":
-            rows += ["", f"| {name}: trained for | " + " | ".join(map(str, values)) + " |"]
-            rows.append("| --- |" + " --- |" * len(values))
+
+def robust_table(path: Path) -> str:
+    """Mean returns under each value of the parameter; in brackets the gain over the plain policy,
+    and of how many seeds its interval excludes 0."""
+    import numpy as np
+
+    from ilbo.experiments.study import markdown_table
+
+    rows, columns = [], []
+    for (name, objective), found in of_part(path, "robust").items():
+        columns = [f"{name}: trained for", *map(str, found[0]["values"])]
         means = np.mean([x["means"] for x in found], axis=0)
         gains = np.array([[g[0] for g in x["gains"]] for x in found])
         sure = np.array([[g[1][0] > 0 or g[1][1] < 0 for g in x["gains"]] for x in found])
@@ -363,8 +374,32 @@ def table(lines: list[dict[str, Any]]) -> str:
             f"{m:,.1f}" + ("" if objective == "plain" else f" ({g:+.1f}; {int(s)} of {len(found)})")
             for m, g, s in zip(means, gains.mean(axis=0), sure.sum(axis=0), strict=True)
         ]
-        rows.append(f"| {objective} | " + " | ".join(cells) + " |")
-    return "\n".join([*rows, *limits_table(lines)])
+        rows.append([objective, *cells])
+    return markdown_table(columns, rows)
+
+
+def limits_table(path: Path) -> str:
+    """Free policies, penalties and the limit; of each, in how many seeds the upper end of the
+    interval keeps the limit."""
+    import numpy as np
+
+    from ilbo.experiments.study import markdown_table
+
+    groups, rows = of_part(path, "limits"), []
+    for (name, kind), found in groups.items():
+        stated = groups.get((name, "limit"), found)[0]["limit"]
+        values, highs = zip(*map(measured, found), strict=True)
+        allowed = stated[0]["allowed"] if stated else float("nan")
+        kept = sum(high <= allowed for high in highs)
+        text = f"{name}: {stated[0]['limit']}" if stated else name
+        mean = f"{np.mean([line['mean'] for line in found]):,.1f}"
+        figures = [f"{np.mean(values):.4g}", f"{kept} of {len(found)}"]
+        rows.append([text, kind, str(len(found)), mean, *figures])
+    columns = ["limit", "trained", "seeds", "mean", "what is limited", "kept in"]
+    return markdown_table(columns, rows)
+
+
+TABLES = risk_table, robust_table, limits_table
 
 
 def main() -> None:
@@ -377,7 +412,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:
-        print(table(read(options.out)))
+        print("\n\n".join(make(options.out) for make in TABLES))
         return
     seeds = list(range(options.seeds))
     for part, each, work in (("risk", RISK, risk), ("robust", ROBUST, robust)):

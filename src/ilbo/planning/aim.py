@@ -40,8 +40,9 @@ FIRST = 256
 """Episodes of the untrained policy that η begins with."""
 PACE = 0.5
 """Share of the way to its new value that η goes after each segment."""
-TURN = (0.1, 0.4)
-"""Shares of training between which the mean gives way to the objective."""
+TURN = (0.3, 0.6)
+"""Shares of training between which the mean gives way to the objective: late, since while little is
+earned, whatever has no spread looks good."""
 Span = Float[Array | np.ndarray, "2"]
 TEST_DRAWS = 0xD2A
 FORGET, HARSH = 0.9, 0.5

@@ -289,7 +289,7 @@ class ILBO:
         - The expectation over s' ~ T(s, a) is taken with 8 draws of the known model, along
           replayed noise, and the mean over the others as the baseline. The paper's single stored
           sample is `ILBO.paper(estimator=Score(draws=1, next_states="stored", baseline="value"))`.
-        - Three of four episodes start in the problem's own start, the others in the feasible states.
+        - Three of four episodes start in the own start, the others in the feasible states.
         - Learning rates decay to 5 % by the end.
         - The policy returned is the best on replayed noise (`guard`: 1,024 episodes), not on tests.
         - Outputs at a bound keep a least slope inwards (`inward`).

@@ -35,9 +35,9 @@ interval of an evaluation on as many fresh episodes will most likely keep it too
 BEGIN = 0.1
 """Share of training before which costs are charged nothing: what an untrained policy breaks tells
 nothing."""
-FIRST = 0.03
+FIRST, FIRST_OF_STEPS = 0.001, 0.03
 """First λ, in units of how the spread of returns compares with that of costs: low, because both are
-those of a policy that has hardly learnt yet."""
+those of a policy that has hardly learnt yet. Those of single steps have further to go together."""
 LOWEST, HIGHEST = -10.0, 14.0
 """Of ln λ in these units; at the lowest nothing is charged."""
 SLOWEST, FASTEST = 0.05, 1.5
@@ -69,10 +69,14 @@ class Prices(eqx.Module):
     @classmethod
     def first(cls, limits: tuple[Limit, ...], horizon: int, costs: list[Any]) -> Prices:
         """Before training; `costs` are those of the untrained policy."""
-        terms = sum(limit.terms(horizon) for limit in limits)
-        none = jnp.zeros(terms, jnp.float32)
+        low = [
+            FIRST_OF_STEPS if limit.of_steps else FIRST
+            for limit in limits
+            for _ in range(limit.terms(horizon))
+        ]
+        none = jnp.zeros(len(low), jnp.float32)
         start = cls(
-            log=none + jnp.log(FIRST),
+            log=jnp.log(jnp.array(low, jnp.float32)),
             unit=none,
             speed=none + FASTEST / 2,
             last=none,
