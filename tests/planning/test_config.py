@@ -46,7 +46,7 @@ def test_the_papers_settings():
     assert paper.gradient == Score(draws=8, depth=1, baseline="leave-one-out", next_states="replay")
     assert (paper.policy_rate, paper.critic_rate, paper.optimizer) == (1e-4, 1e-3, "rmsprop")
     assert (paper.critic_store, paper.policy_store, paper.critic_batch) == (1_000_000, 1_000, 64)
-    assert (paper.own_start, paper.episodes, paper.parallel) == (0.5, 5_000, 1)
+    assert (paper.own_start, paper.episodes, paper.parallel) == (0.75, 5_000, 1)
     single = Score(draws=1, next_states="stored", baseline="value")
     assert ILBO.paper(estimator=single).gradient == single
     assert ILBO.paper(layers=[2048]).layers == (2048,)

@@ -13,6 +13,7 @@ from ilbo.mdp.changeable import changeable
 from ilbo.planning import loop
 from ilbo.planning.config import NUMBERS, SWITCHES
 from ilbo.planning.ilbo import ILBOTrainer
+from ilbo.planning.numbers import Numbers
 from ilbo.planning.planner import _advance, _start
 
 SMALL = dict(layers=(8,), guard=8, test_episodes=8, policy_batch=4, critic_batch=4, depth=2)
@@ -156,3 +157,17 @@ def test_kept_programs_are_found_for_other_rates(tmp_path):
         for changes in ({}, {"policy_rate": 0.1, "exploration": 0.5}, {"clip": 0.0})
     ]
     assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.parametrize(
+    ("limits", "least"),
+    [
+        ([], 0.0),
+        (["P(energy > 9) <= 0.1", "each E(energy) <= 9"], 0.0),
+        (["each E(energy) <= 9", "E(energy) <= 90"], 0.1),
+    ],
+)
+def test_a_price_on_whole_episodes_keeps_a_share_for_the_critic(limits, least):
+    """Without such a limit it is a 0 that the program knows of."""
+    problem = ilbo.make("hvac-3").with_limits(limits)
+    assert Numbers.of(problem, ilbo.ILBO()).least_share == least
