@@ -265,7 +265,7 @@ def limit_line(name: str, problem: Any, policies: list[Any]) -> dict[str, Any]:
     limit = limit_of(text.format(0))
     (spent,) = (x for x in e.costs if x.cost == limit.cost)
     if not problem.limits and limit.of_chance:
-        (e,) = evaluate_fresh(problem.with_limits([text]), plan.policies, LIMIT_EPISODES)
+        (e,) = evaluate_fresh(problem.with_limits([text]), policies, LIMIT_EPISODES)
     return {
         "episodes": LIMIT_EPISODES,
         "mean": e.mean,
