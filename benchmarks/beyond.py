@@ -173,13 +173,8 @@ def holding(problem: Any) -> Any:
     """A rule by hand for hvac-6: as warm as need be, and no heat in the last steps."""
     import jax.numpy as jnp
 
-    from ilbo.builtin import hvac
-
     def act(state: Any, time: Any) -> Any:
-        model = problem.model
-        drift = model.transition(state, jnp.zeros_like(state), jnp.zeros(model.law.size))
-        per_air = hvac.TIME_DELTA / hvac.CAP * hvac.CAP_AIR * (hvac.TEMP_AIR - state)
-        air = jnp.clip((HELD - drift) / per_air, 0.0, hvac.AIR_MAX)
+        air = problem.model.air_for(HELD, state)
         return jnp.where(time < problem.horizon - LAST, air, 0.0)
 
     return act

@@ -63,10 +63,14 @@ class HVAC(Model):
         return jnp.zeros_like(state), jnp.full_like(state, AIR_MAX)
 
     def heuristic(self, state: State) -> Action:
-        """The air that brings each room to the middle of its band in one step, noise aside."""
+        """The air that brings each room to the middle of its band."""
+        return self.air_for(TEMP_MIDDLE, state)
+
+    def air_for(self, wanted: float, state: State) -> Action:
+        """The air that brings each room to a temperature in one step, noise aside."""
         drift = self.transition(state, jnp.zeros_like(state), jnp.zeros(self.law.size))
         per_air = TIME_DELTA / CAP * CAP_AIR * jnp.maximum(TEMP_AIR - state, 1e-3)
-        return jnp.clip((TEMP_MIDDLE - drift) / per_air, 0.0, AIR_MAX)
+        return jnp.clip((wanted - drift) / per_air, 0.0, AIR_MAX)
 
 
 def hvac(name: str, facts: dict[str, Any], origin: Origin) -> Problem:

@@ -83,12 +83,12 @@ def try_out(
     return jnp.stack([x * y, x * x])
 
 
-def weigh(evidence: Float[Array, "3"], most: Number) -> Float[Array, ""]:
-    """The share that the evidence surely speaks for, from 0 to `most`."""
+def weigh(evidence: Float[Array, "3"], most: Number, least: Number = 0.0) -> Float[Array, ""]:
+    """The share that the evidence surely speaks for, from `least` to `most`."""
     both, square, squared = evidence
     tries = (1 + MEMORY) / (1 - MEMORY)
     error = jnp.sqrt(jnp.maximum(squared - both**2, 0.0) / tries)
-    return jnp.clip((both - SURE * error) / jnp.maximum(square, 1e-30), 0.0, most)
+    return jnp.clip((both - SURE * error) / jnp.maximum(square, 1e-30), least, most)
 
 
 def blend(point: Point, estimate: ActionGradient, share: Float[Array, ""]) -> ActionGradient:

@@ -17,7 +17,6 @@ from ilbo.planning.blend import blend, gather, weigh
 from ilbo.planning.config import ILBO
 from ilbo.planning.estimators.point import ActionGradient, Point, Sample
 from ilbo.planning.networks import Networks
-from ilbo.planning.numbers import is_off
 from ilbo.planning.preference import prefer, remember
 from ilbo.planning.pull_back import only_finite, pull_back
 from ilbo.planning.state import ILBOState
@@ -114,10 +113,8 @@ def update_policy(
     if config.blends:
         evidence = gather(state.evidence, place, point, samples, estimate, sampled.action)
         state = eqx.tree_at(lambda s: s.evidence, state, evidence)
-        shown = weigh(evidence, numbers.critic_share)
+        shown = weigh(evidence, numbers.critic_share, numbers.least_share)
         share = state.lead.share(shown, numbers.critic_share)
-        if not is_off(numbers.least_share):
-            share = jnp.maximum(share, numbers.least_share)
         estimate = blend(point, estimate, share)
     estimate = as_visited(networks.problem, estimate, getattr(estimator, "window", 1))
     policy = networks.policy(state.policy)
